@@ -189,7 +189,7 @@ INLINE void decode_tile(const struct attention_job *job, const struct tiling *t,
         decode_values(space, values, sums);
     }
     uint n = min((uint)GROUP_HEADS, a->n_heads - job->first_head);
-    uint stride = a->kv_lora_rank + 2;
+    uint stride = a->kv_lora_rank + PARTIAL_TAIL;
     __global float *partial = partials + ((ulong)get_group_id(1) * a->n_heads + job->first_head) * stride;
     UNROLL
     for (uint j = 0; j < DECODE_VALUES; j++)

@@ -28,7 +28,7 @@ INLINE float4 query_four(const struct attention_job *job, uint head, uint column
 {
     const struct args_attention *a = job->a;
     uint h = min(job->first_head + head, a->n_heads - 1);
-    return column < MMA_RANK ? vload4(0, job->q_latent + (ulong)h * MMA_RANK + column)
+    return column < MMA_RANK ? *(__global const float4 *)(job->q_latent + (ulong)h * MMA_RANK + column)
                              : vload4(0, job->q + (ulong)h * a->q_head_stride + column - MMA_RANK);
 }
 
@@ -229,7 +229,7 @@ INLINE void mma_attend(const struct attention_job *job, uint begin, uint end, __
     }
 }
 
-// to + head * stride + column = sums * by, of the group's heads that there are.
+// to + head * stride + column = sums * by, of the group's heads that there are; rows lie at 16 bytes.
 INLINE void mma_put(const struct attention_job *job, float4 (*sums)[8], const float *by, __global float *to,
                     ulong stride)
 {
@@ -240,13 +240,18 @@ INLINE void mma_put(const struct attention_job *job, float4 (*sums)[8], const fl
         uint head = job->first_head + lane / 4 + h * 8;
         if (head >= job->a->n_heads)
             continue;
-        __global float *row = to + head * stride + column;
+        __global float4 *row = (__global float4 *)(to + head * stride + column);
         UNROLL
         for (uint c = 0; c < MMA_CHUNKS; c++)
             UNROLL
-            for (uint t = 0; t < 8; t++) {
-                row[c * 64 + t] = (h ? sums[c][t].z : sums[c][t].x) * by[h];
-                row[c * 64 + 8 + t] = (h ? sums[c][t].w : sums[c][t].y) * by[h];
+            for (uint t = 0; t < 8; t += 4) {
+                const float4 *four = sums[c] + t;
+                float4 first = h ? (float4)(four[0].z, four[1].z, four[2].z, four[3].z)
+                                 : (float4)(four[0].x, four[1].x, four[2].x, four[3].x);
+                float4 behind = h ? (float4)(four[0].w, four[1].w, four[2].w, four[3].w)
+                                  : (float4)(four[0].y, four[1].y, four[2].y, four[3].y);
+                row[c * 16 + t / 4] = first * by[h];
+                row[c * 16 + 2 + t / 4] = behind * by[h];
             }
     }
 }
@@ -259,7 +264,7 @@ INLINE void mma_tile(const struct attention_job *job, const struct tiling *t, ui
     float4 sums[MMA_CHUNKS][8];
     float largest[2], total[2];
     mma_attend(job, begin, min(begin + t->rows_per_group, length), space, sums, largest, total);
-    ulong stride = MMA_RANK + 2;
+    ulong stride = MMA_RANK + PARTIAL_TAIL;
     __global float *partial = partials + (ulong)get_group_id(1) * a->n_heads * stride;
     const float one[2] = {1, 1};
     mma_put(job, sums, one, partial, stride);

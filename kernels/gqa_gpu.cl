@@ -200,7 +200,7 @@ __kernel GROUP_SIZE(GQA_ITEMS, 1) void gqa_tiles(const struct args_gqa a, const 
     float total = 0;
     gqa_take_queries(&job, q, &space);
     gqa_through(&job, begin, min(begin + t.rows_per_group, a.position + 1), &space, sums, &largest, &total);
-    uint stride = a.head_dim + 2;
+    uint stride = a.head_dim + PARTIAL_TAIL;
     __global float *partial = partials + ((ulong)get_group_id(1) * a.n_heads + job.head * job.size + job.first) * stride;
     uint n = min(job.lanes - job.first, (uint)GQA_LANES);
     UNROLL

@@ -4,6 +4,7 @@
 #if !SHAPE_CPU
 
 #define MERGE_SLICES (ELEMENTS_GROUP / MERGE_LANES)
+#define MERGE_AHEAD 8 // tiles of a slice that are asked for together: MOST_TILES is a multiple of theirs in all slices
 
 struct merge_space {
     float scores[MOST_TILES];
@@ -22,24 +23,39 @@ INLINE void merge_part(const struct args_attention *a, uint n_tiles, uint first,
     uint slice = item / MERGE_LANES;
     uint column = first + item % MERGE_LANES;
     uint c = min(column, a->kv_lora_rank - 1);
-    uint width = a->kv_lora_rank + 2;
+    uint width = a->kv_lora_rank + PARTIAL_TAIL;
     ulong stride = (ulong)a->n_heads * width;
     __global const float *partial = partials + (ulong)h * width;
     space->scores[item] = item < n_tiles ? partial[item * stride + a->kv_lora_rank] : -INFINITY;
     space->weights[item] = item < n_tiles ? partial[item * stride + a->kv_lora_rank + 1] : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    float largest = -INFINITY;
-    for (uint tile = 0; tile < n_tiles; tile++)
-        largest = fmax(largest, space->scores[tile]);
+    if (item < MERGE_LANES) {
+        float most = space->scores[item];
+        UNROLL
+        for (uint i = 1; i < MOST_TILES / MERGE_LANES; i++)
+            most = fmax(most, space->scores[item + i * MERGE_LANES]);
+        space->sums[0][item] = most;
+    }
     barrier(CLK_LOCAL_MEM_FENCE);
+    float largest = -INFINITY;
+    UNROLL
+    for (uint i = 0; i < MERGE_LANES; i++)
+        largest = fmax(largest, space->sums[0][i]);
     space->scores[item] = exp_near(space->scores[item] - largest);
     barrier(CLK_LOCAL_MEM_FENCE);
     float sum = 0;
     float total = 0;
-    UNROLL_4
-    for (uint tile = slice; tile < n_tiles; tile += MERGE_SLICES) {
-        sum = fma(space->scores[tile], partial[tile * stride + c], sum);
-        total = fma(space->scores[tile], space->weights[tile], total);
+    for (uint first_tile = slice; first_tile < n_tiles; first_tile += MERGE_AHEAD * MERGE_SLICES) {
+        float parts[MERGE_AHEAD];
+        UNROLL
+        for (uint i = 0; i < MERGE_AHEAD; i++)
+            parts[i] = partial[min(first_tile + i * MERGE_SLICES, n_tiles - 1) * stride + c];
+        UNROLL
+        for (uint i = 0; i < MERGE_AHEAD; i++) {
+            uint tile = first_tile + i * MERGE_SLICES;
+            sum = tile < n_tiles ? fma(space->scores[tile], parts[i], sum) : sum;
+            total = tile < n_tiles ? fma(space->scores[tile], space->weights[tile], total) : total;
+        }
     }
     space->sums[slice][item % MERGE_LANES] = sum;
     space->totals[slice] = total;

@@ -231,7 +231,7 @@ static gpu_buf *launch_tiles(gpu *g, const struct args_attention *a, const struc
                            .buffers = {b->q_latent, b->q, b->cache, b->list},
                            .groups = {ceil_div(a->n_heads, mma ? MMA_HEADS : GROUP_HEADS), tiles,
                                       mma ? 1 : ceil_div(a->kv_lora_rank, MOST_VALUES)}};
-    gpu_buf *partials = gpu_scratch(g, 4 * tiles * a->n_heads * ((uint64_t)a->kv_lora_rank + 2));
+    gpu_buf *partials = gpu_scratch(g, 4 * tiles * a->n_heads * ((uint64_t)a->kv_lora_rank + PARTIAL_TAIL));
     parts.buffers[a->n_listed ? 4 : 3] = partials;
     *tiling = parts.tiling;
     launch(g, &parts);

@@ -120,7 +120,7 @@ void gpu_op_gqa_decode(gpu *g, const struct args_gqa *a, const struct gpu_gqa_bu
     uint32_t tile = g->cpu_shape ? ATTENTION_TILE : gqa_tile(a);
     size_t tiles = ceil_div((uint64_t)a->position + 1, tile), blocks = gqa_blocks(a, g->cpu_shape ? VECTOR : GQA_LANES);
     struct tiling t = {.rows_per_group = tile, .n_tiles = (uint32_t)tiles};
-    uint64_t floats = tiles * a->n_heads * ((uint64_t)a->head_dim + 2);
+    uint64_t floats = tiles * a->n_heads * ((uint64_t)a->head_dim + PARTIAL_TAIL);
     if (g->cpu_shape) {
         enum { GROUPS_PER_UNIT = 8 };
         uint64_t most = (uint64_t)GROUPS_PER_UNIT * g->info.compute_units;

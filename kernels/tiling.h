@@ -36,6 +36,7 @@ struct tiling {
 #define GROUP_HEADS          4    // GPU: heads that share each load of the cache
 #define DECODE_STEP          16   // GPU: cache positions whose scores are summed together
 #define MOST_TILES           256  // GPU: tiles of positions
+#define PARTIAL_TAIL         4    // GPU: numbers behind the sums of a tile, whose rows lie at 16 bytes with them
 #define MERGE_LANES          32   // GPU: columns of a group that merges them, each in ELEMENTS_GROUP / MERGE_LANES sums
 #define MMA_ITEMS            128  // NVIDIA's tensor cores: work-items of a group of attention
 #define MMA_HEADS            16   // and its heads
