@@ -45,6 +45,57 @@ struct router_space {
     __local float *weights; // may lie where the choice does
 };
 
+#if !SHAPE_CPU
+#define RANK_PART 32         // scores that are ranked among themselves first
+#define RANK_PLACES 256      // of those that may be chosen
+#define RANK_EACH (512 / LANES) // scores of a lane
+
+// The choice among many without groups: who is not among the top_k of his part isn't among those of all. Also the
+// largest. What may be chosen lies behind the first MOST_EXPERTS places of space->group, and whose it is over the
+// choices.
+INLINE float route_parts(const struct args_router *a, const struct router_space *space)
+{
+    uint lane = get_local_id(0), n = a->n_experts, parts = (n + RANK_PART - 1) / RANK_PART, n_left = parts * a->top_k;
+    __local float *left = space->group + MOST_EXPERTS;
+    __local int *owner = (__local int *)space->choice;
+    float own[RANK_EACH];
+    uint rank[RANK_EACH];
+    UNROLL
+    for (uint j = 0; j < RANK_EACH; j++) {
+        uint e = min(lane + j * LANES, n - 1), first = e / RANK_PART * RANK_PART;
+        own[j] = space->choice[e];
+        rank[j] = lane + j * LANES < n ? rank_of(space->choice + first, min(n - first, (uint)RANK_PART), e - first) : RANK_PART;
+    }
+    for (uint i = lane; i < (n_left + 3) / 4 * 4; i += LANES)
+        left[i] = NAN;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    UNROLL
+    for (uint j = 0; j < RANK_EACH; j++)
+        if (rank[j] < a->top_k) {
+            uint e = lane + j * LANES, at = e / RANK_PART * a->top_k + rank[j];
+            left[at] = own[j];
+            owner[at] = (int)e;
+        }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    uint at = min(lane, n_left - 1);
+    float value = left[at];
+    int id = owner[at];
+    int4 before = 0;
+    UNROLL_4
+    for (uint k = 0; k < n_left; k += 4) {
+        float4 four = *(__local const float4 *)(left + k);
+        before -= (four > value) | ((four == value) & (*(__local const int4 *)(owner + k) < (int4)(id)));
+    }
+    uint place = before.x + before.y + before.z + before.w;
+    if (lane < n_left && !isnan(value) && place < a->top_k)
+        space->ids[place] = id;
+    float largest = left[0];
+    for (uint part = 1; part < parts; part++)
+        largest = fmax(largest, left[part * a->top_k]);
+    return largest;
+}
+#endif
+
 // Of one row's logits. All of a group's LANES come together.
 static void route(const struct args_router *a, __global const float *logit, __global const float *bias,
                   const struct router_space *space)
@@ -73,11 +124,19 @@ static void route(const struct args_router *a, __global const float *logit, __gl
             group[n_group + i] = NAN;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
+    bool by_parts = false;
+    float largest = 0;
+#if !SHAPE_CPU
+    by_parts = n > 2 * RANK_PART && n <= RANK_EACH * LANES && !n_group && a->top_k <= MOST_EXPERTS &&
+               (n + RANK_PART - 1) / RANK_PART * a->top_k <= RANK_PLACES;
+    if (by_parts)
+        largest = route_parts(a, space);
+#endif
     float4 most = -INFINITY;
     UNROLL_4
-    for (uint k = 0; k < (softmax ? n : 0); k += 4)
+    for (uint k = 0; k < (softmax && !by_parts ? n : 0); k += 4)
         most = fmax(most, *(__local const float4 *)(choice + k));
-    float largest = fmax(fmax(most.x, most.y), fmax(most.z, most.w));
+    largest = by_parts ? largest : fmax(fmax(most.x, most.y), fmax(most.z, most.w));
     for (uint e = lane; softmax && e < n; e += LANES)
         score[e] = exp_near(score[e] - largest);
     for (uint g = lane; g < n_group; g += LANES)
@@ -87,7 +146,7 @@ static void route(const struct args_router *a, __global const float *logit, __gl
         if (rank_of(group, n_group, e / size) >= a->topk_group)
             choice[e] = -INFINITY;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint e = lane; e < n; e += LANES) {
+    for (uint e = lane; e < (by_parts ? 0 : n); e += LANES) {
         uint rank = rank_of(choice, n, e);
         if (rank < a->top_k)
             space->ids[rank] = (int)e;
