@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MOST_ITEMS = 1024, MOST_STACK_ARGUMENTS = 2048, REGISTER_ARGUMENTS = 6 };
+enum { MOST_ITEMS = 1024, MOST_STACK_ARGUMENTS = 4096, REGISTER_ARGUMENTS = 6 };
 
 // As x86-64's calling convention has them: what lies on the stack, and pointers in registers.
 struct stack_arguments {

@@ -16,7 +16,7 @@
 
 #include "tests/emulate/program.h"
 
-enum { MOST_ARGUMENTS = 20, MOST_BYTES = 1920, LOCAL_BYTES = 48 << 10, ALIGNMENT = 256 };
+enum { MOST_ARGUMENTS = 24, MOST_BYTES = 1920, LOCAL_BYTES = 48 << 10, ALIGNMENT = 256 };
 
 struct _cl_platform_id {
     int unused;
