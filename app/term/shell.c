@@ -51,6 +51,15 @@ static void on_interrupt(int number)
     interrupts++;
 }
 
+static volatile sig_atomic_t resumed; // the terminal's stop came to it, too, and was told already
+
+static void on_suspend(int number)
+{
+    (void)number;
+    raise(SIGSTOP);
+    resumed = 1;
+}
+
 // A line of /proc/self/maps: a large piece of memory that is nobody's but ours is let go.
 static void let_go(const char *line)
 {
@@ -89,9 +98,8 @@ static void let_memory_go(void)
 static _Noreturn void guard(const struct shell_command *c, int output)
 {
     struct sigaction count = {.sa_handler = on_interrupt}; // a wait ends
+    struct sigaction suspend = {.sa_handler = on_suspend, .sa_flags = SA_RESTART};
     pid_t shell = fork();
-    if (shell > 0)
-        signal(SIGTSTP, SIG_IGN); // else Ctrl-Z would stop us here, and the shell's stop once more when we go on
     if (shell < 0)
         _exit(127);
     if (shell == 0)
@@ -101,6 +109,7 @@ static _Noreturn void guard(const struct shell_command *c, int output)
         close(fd);
     let_memory_go();
     sigaction(SIGINT, &count, NULL);
+    sigaction(SIGTSTP, &suspend, NULL);
     int status;
     for (;;) {
         if (waitpid(shell, &status, WUNTRACED) < 0) {
@@ -108,6 +117,9 @@ static _Noreturn void guard(const struct shell_command *c, int output)
                 _exit(127);
             if (interrupts >= INTERRUPTS)
                 kill(0, SIGKILL);
+        } else if (WIFSTOPPED(status) && resumed) { // of the same stop, which is over
+            resumed = 0;
+            kill(shell, SIGCONT);
         } else if (WIFSTOPPED(status)) {
             raise(SIGSTOP); // who continues us continues the group
         } else {
