@@ -183,7 +183,7 @@ static void open_token(gpu *g, const struct gpu_format *formats, unsigned n)
         if (formats[i].uses & USE_TOKEN && goes_together(formats[i].kind))
             kinds |= UINT64_C(1) << formats[i].kind;
     for (uint32_t kind = 0; kind < KIND_COUNT; kind++)
-        count += kinds >> kind & 1;
+        count += (unsigned)(kinds >> kind & 1);
     if (!g->has_mma || !g->meeting.groups || kinds == g->token_kinds || count > MOST_TOKEN_KINDS)
         return;
     struct program *made = program_open_token(g, kinds, NULL);
