@@ -2,10 +2,12 @@
 // Follows the $include lines of files of key bindings, and has readline read those that are fine.
 #include "app/term/inputrc.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include <readline/readline.h>
@@ -38,7 +40,7 @@ static char *included(const char *line, size_t length)
         return NULL;
     while (at < length && (line[at] == ' ' || line[at] == '\t'))
         at++;
-    if (length - at <= sizeof word - 1 || strncmp(line + at, word, sizeof word - 1) != 0)
+    if (length - at <= sizeof word - 1 || strncasecmp(line + at, word, sizeof word - 1) != 0)
         return NULL;
     at += sizeof word - 1;
     if (line[at] != ' ' && line[at] != '\t')
@@ -76,6 +78,8 @@ static bool visit(struct walk *walk, const char *path)
     if (walk->deep == INPUTRC_DEEP || walk->files == INPUTRC_FILES)
         return refuse(walk, walk->first, "includes itself, or too many others");
     int code = files_read_regular(path, LIMIT, &text);
+    if (code == EFBIG)
+        return refuse(walk, path, "is longer than 1 MiB");
     walk->deep++;
     walk->files++;
     bool fine = code || !text.length || visit_lines(walk, &text);

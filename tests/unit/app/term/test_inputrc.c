@@ -49,10 +49,11 @@ static void circles_and_pipes_are_refused(struct harness *t)
 {
     char reason[INPUTRC_REASON_SIZE], wanted[300];
     static const char *const circles[] = {"$include @/a\n", "  $include  @/b",
-                                          "set bell-style none\r\n$include @/b\r\n"};
+                                          "set bell-style none\r\n$include @/b\r\n", "$INCLUDE @/b\n",
+                                          "$Include @/a\n"};
     put("b", "$include @/c\n");
     put("c", "\n$include @/a\n");
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof circles / sizeof *circles; i++) {
         CHECK(t, !inputrc_is_sane(put("a", circles[i]), reason));
         snprintf(wanted, sizeof wanted, "%s: includes itself, or too many others", place("a"));
         CHECK_STR(t, reason, wanted);
@@ -69,6 +70,10 @@ static void circles_and_pipes_are_refused(struct harness *t)
     snprintf(wanted, sizeof wanted, "%s: is a pipe", place("pipe"));
     CHECK_STR(t, reason, wanted);
     CHECK(t, !inputrc_is_sane(place("pipe"), reason));
+    CHECK_EQ(t, truncate(put("long", "$include @/long\n"), (1 << 20) + 1), 0); // what is not looked at is not read
+    CHECK(t, !inputrc_is_sane(place("long"), reason));
+    snprintf(wanted, sizeof wanted, "%s: is longer than 1 MiB", place("long"));
+    CHECK_STR(t, reason, wanted);
 }
 
 int main(int argc, char **argv)
