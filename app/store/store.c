@@ -249,14 +249,16 @@ static int sweep_away(const struct store *store, const char *name)
         "kv.bin", "kv.2.bin", "session.json", "session.json.new", "transcript.jsonl", "transcript.jsonl.new", "lock"};
     const struct store_io *io = store->io;
     if (is_link(store, name))
-        return io->unlink(io->context, store_path(store, name, NULL).text) ? errno : 0;
+        return io->unlink(io->context, store_path(store, name, NULL).text) && errno != ENOENT ? errno : 0;
     int left = 0;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         if (io->unlink(io->context, store_path(store, name, files[i]).text) && errno != ENOENT)
             left = errno;
     for (unsigned i = 0; i < STATE_FILES; i++)
         io->unlink(io->context, store_path(store, name, manifest_state_name(i)).text);
-    return io->rmdir(io->context, store_path(store, name, NULL).text) == 0 ? 0 : left ? left : errno;
+    if (io->rmdir(io->context, store_path(store, name, NULL).text) == 0 || errno == ENOENT)
+        return 0; // also where a list has swept it away meanwhile
+    return left ? left : errno;
 }
 
 static bool is_gone(const char *name)

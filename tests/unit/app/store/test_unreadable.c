@@ -123,6 +123,34 @@ static int unlinking_fails(void *context, const char *path)
     return strstr(path, "transcript") ? -1 : store_io_posix.unlink(context, path);
 }
 
+// Somebody lists the sessions, and so sweeps up, as soon as one is on its way out.
+static int rename_swept(void *context, const char *from, const char *to)
+{
+    struct store_list list;
+    struct store_error error;
+    int code = store_io_posix.rename(context, from, to);
+    store_list(seen.store, &list, &error);
+    store_list_release(&list);
+    return code;
+}
+
+static void what_somebody_else_sweeps_up_is_removed(struct harness *t)
+{
+    struct place *p = open_place();
+    struct store looks = p->store;
+    struct store_io io = store_io_posix;
+    struct saved *saved = new_session(t, p, "talk");
+    exchange(t, p, saved, "one", "first");
+    saved_close(saved);
+    seen.store = &looks;
+    io.rename = rename_swept;
+    p->store.io = &io;
+    CHECK_EQ(t, store_remove(&p->store, "talk", &p->error), STORE_OK);
+    CHECK_STR(t, p->error.text, "");
+    CHECK_EQ(t, store_find(&p->store, "talk", &p->error), STORE_NOT_FOUND);
+    close_place(p);
+}
+
 static void what_could_not_be_removed_is_said(struct harness *t)
 {
     struct place *p = open_place();
@@ -164,9 +192,9 @@ static void what_is_too_long_is_said(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(a_first_save_is_no_damage),   TEST(the_cap_writes_no_manifest_over_damage),
-        TEST(what_is_not_allowed_is_said), TEST(what_could_not_be_removed_is_said),
-        TEST(what_is_too_long_is_said),
+        TEST(a_first_save_is_no_damage),         TEST(the_cap_writes_no_manifest_over_damage),
+        TEST(what_is_not_allowed_is_said),       TEST(what_somebody_else_sweeps_up_is_removed),
+        TEST(what_could_not_be_removed_is_said), TEST(what_is_too_long_is_said),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
