@@ -24,18 +24,19 @@ struct moe_model_options model_settings_open(const struct model_settings *settin
     };
 }
 
-const char *model_settings_pipe(const struct model_settings *settings)
+const char *model_settings_pipe(const struct model_settings *settings, size_t which)
 {
-    return settings->trace && files_is_pipe(settings->trace)               ? settings->trace
-           : settings->predict_log && files_is_pipe(settings->predict_log) ? settings->predict_log
-                                                                           : NULL;
+    const char *written[MODEL_SETTINGS_WRITTEN] = {settings->trace, settings->predict_log};
+    return written[which] && files_waits_as_pipe(written[which]) ? written[which] : NULL;
 }
 
 void model_settings_say_pipe(const struct model_settings *settings)
 {
-    const char *pipe = model_settings_pipe(settings);
-    if (pipe)
-        report(FILES_PIPE_WAITS, pipe);
+    for (size_t i = 0; i < MODEL_SETTINGS_WRITTEN; i++) {
+        const char *pipe = model_settings_pipe(settings, i);
+        if (pipe)
+            report(FILES_PIPE_WAITS, pipe);
+    }
 }
 
 struct moe_session_options model_settings_session(const struct model_settings *settings)

@@ -37,9 +37,10 @@ struct model_settings {
 
 // Settings as the engine takes them; the strings are the settings' own but for *kernel_cache, which the caller frees.
 struct moe_model_options model_settings_open(const struct model_settings *settings, char **kernel_cache);
-// A file to be written that is a pipe: the model is opened once somebody reads it. NULL: there is none.
-const char *model_settings_pipe(const struct model_settings *settings);
-void model_settings_say_pipe(const struct model_settings *settings); // on standard error
+enum { MODEL_SETTINGS_WRITTEN = 2 };
+// Of the files to be written, one that is a pipe: the model is opened once somebody reads it. NULL: it is none.
+const char *model_settings_pipe(const struct model_settings *settings, size_t which);
+void model_settings_say_pipe(const struct model_settings *settings); // of each, on standard error
 // All but callbacks.
 struct moe_session_options model_settings_session(const struct model_settings *settings);
 

@@ -553,9 +553,11 @@ void talk_greet(struct talk *talk)
                  : talk->model->engine ? "the script"
                                        : "the demo model",
                  talk->face->brief ? ", and what you send waits" : "");
-    const char *pipe = model_settings_pipe(talk->model);
-    if (pipe)
-        talk_say(talk, FILES_PIPE_WAITS ".", pipe);
+    for (size_t i = 0; i < MODEL_SETTINGS_WRITTEN; i++) {
+        const char *pipe = model_settings_pipe(talk->model, i);
+        if (pipe)
+            talk_say(talk, FILES_PIPE_WAITS ".", pipe);
+    }
 }
 
 void talk_finish(struct talk *talk)

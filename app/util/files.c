@@ -68,6 +68,20 @@ bool files_is_pipe(const char *path)
     return stat(path, &about) == 0 && S_ISFIFO(about.st_mode);
 }
 
+bool files_waits_as_pipe(const char *path)
+{
+    static const char *const open_here[] = {"/dev/fd/", "/dev/stdout", "/dev/stderr", "/proc/self/fd/"};
+    bool here = false;
+    if (!files_is_pipe(path))
+        return false;
+    for (size_t i = 0; i < sizeof open_here / sizeof *open_here; i++)
+        here = here || strncmp(path, open_here[i], strlen(open_here[i])) == 0;
+    int fd = here ? open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    if (fd >= 0)
+        close(fd);
+    return fd < 0;
+}
+
 int files_read(const char *path, size_t limit, struct bytes *bytes)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -17,6 +17,9 @@ bool bytes_append(struct bytes *bytes, const void *data, size_t length); // fals
 
 // Whoever opens a pipe by its name waits for its other end; a chat does not.
 bool files_is_pipe(const char *path);
+// One to be written that may have no reader yet: not what a shell gave us open, as in >(gzip) or /dev/stdout. Others
+// are not tried, as that would be taken for all that comes.
+bool files_waits_as_pipe(const char *path);
 #define FILES_PIPE_WAITS "%s: a pipe; waiting for its reader"
 
 // Reads all of a file, at most `limit` bytes. 0, or an errno (EFBIG: more than the limit).

@@ -585,7 +585,18 @@ def test_a_pipe_is_waited_for_aloud():
             run(scores + ["--logits", path])
             with open(path, "rb") as file:
                 same(file.read(), got)
+    other = os.path.join(SCRATCH, "other-pipe")
+    os.mkfifo(other)
+    process = subprocess.Popen([PROGRAM] + answer + ["--trace", pipe, "--predict-log", other], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env=environment())
+    same([process.stderr.readline(), process.stderr.readline()], [words, words.replace(b"out-pipe", b"other-pipe")])
+    process.kill()
+    process.communicate()
+    result = run(answer + ["--trace", "/dev/stdout"])  # which somebody reads already
+    expect(len(result.stdout) > 100, result.stdout)
+    same((result.returncode, result.stderr), (0, b""))
     os.remove(pipe)
+    os.remove(other)
 
 
 def test_an_installed_program_finds_its_model():
