@@ -235,7 +235,8 @@ enum store_code store_lock(const struct store *store, const char *name, int *loc
 bool store_is_locked(const struct store *store, const char *name)
 {
     int fd = store->io->open(store->io->context, store_path(store, name, "lock").text, O_RDWR);
-    bool locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    // Shared: others who only look, too, are nobody who has it open.
+    bool locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     if (fd >= 0)
         store->io->close(store->io->context, fd);
     return locked;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Sessions that can't be opened, removed or listed as they are, and what is said of them.
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -57,6 +58,22 @@ static void a_first_save_is_no_damage(struct harness *t)
     CHECK(t, !list.entries[0].saving);
     CHECK_STR(t, list.entries[0].lacks, "session.json is missing");
     store_list_release(&list);
+    close_place(p);
+}
+
+// Whoever looks whether a session is open does not have it open for others who look just then.
+static void one_who_looks_is_not_in_the_way(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "talk");
+    exchange(t, p, saved, "one", "first");
+    CHECK(t, store_is_locked(&p->store, "talk"));
+    saved_close(saved);
+    CHECK(t, !store_is_locked(&p->store, "talk") && !store_is_locked(&p->store, "nobody"));
+    int looks = open(store_path(&p->store, "talk", "lock").text, O_RDWR | O_CLOEXEC);
+    CHECK_EQ(t, flock(looks, LOCK_SH | LOCK_NB), 0);
+    CHECK(t, !store_is_locked(&p->store, "talk"));
+    close(looks);
     close_place(p);
 }
 
@@ -192,9 +209,13 @@ static void what_is_too_long_is_said(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(a_first_save_is_no_damage),         TEST(the_cap_writes_no_manifest_over_damage),
-        TEST(what_is_not_allowed_is_said),       TEST(what_somebody_else_sweeps_up_is_removed),
-        TEST(what_could_not_be_removed_is_said), TEST(what_is_too_long_is_said),
+        TEST(a_first_save_is_no_damage),
+        TEST(one_who_looks_is_not_in_the_way),
+        TEST(the_cap_writes_no_manifest_over_damage),
+        TEST(what_is_not_allowed_is_said),
+        TEST(what_somebody_else_sweeps_up_is_removed),
+        TEST(what_could_not_be_removed_is_said),
+        TEST(what_is_too_long_is_said),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
