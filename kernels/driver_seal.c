@@ -513,8 +513,10 @@ void seal_open(struct driver_seal *seal, const char *folder, const char *key, un
     unsigned torn = listed ? check_listed(seal->within, &list, &missing) : 0;
     if (listed) // built after the list was written, and before this boot: nobody has synced it
         remove_from_listed(&(struct removal){.within = seal->within, .but = &list, .before = when_booted()});
-    if (torn)
+    if (listed && missing) { // what is built in their place is listed anew, and till then not all is there
+        list.wanted = 0;
         write_list(seal->within, key, &list);
+    }
     seal->complete = listed && !missing && (wanted & ~list.wanted) == 0;
     if (!seal->complete)
         make_mark(seal);

@@ -285,6 +285,36 @@ static void what_is_torn_goes_before_it_is_loaded(struct harness *t)
     end(&rig);
 }
 
+// Others have removed a part of it: what is built in its place need not be the same to the byte.
+static void what_others_removed_is_listed_anew(struct harness *t)
+{
+    struct rig rig;
+    struct driver_seal seal;
+    char path[PATH_MAX];
+    size_t n;
+    begin(&rig, t);
+    start(&rig, "CD");
+    path_of(&rig, "CD", "two", path);
+    char *bytes = read_file(path, &n);
+    CHECK_EQ(t, unlink(path), 0);
+    CHECK(t, !open_seal(&rig, &seal));
+    CHECK_STR(t, rig.notice, "");
+    seal_close(&seal, false);
+    CHECK(t, !open_seal(&rig, &seal)); // it is still to be built
+    bytes[n++] = 0;
+    write_file(&rig, path, bytes, n);
+    free(bytes);
+    build(&rig, "CD");
+    load(&rig, "CD", 0, LIBRARIES);
+    seal_close(&seal, true);
+    unload(&rig);
+    CHECK(t, open_seal(&rig, &seal));
+    CHECK_STR(t, rig.notice, "");
+    CHECK(t, is_there(&rig, "CD", "two"));
+    seal_close(&seal, true);
+    end(&rig);
+}
+
 // As if it had stood there since before the machine was started.
 static void age_marks(struct rig *rig)
 {
@@ -484,6 +514,7 @@ int main(int argc, char **argv)
         TEST(what_no_list_has_goes_after_a_failure),    TEST(nothing_goes_while_another_builds),
         TEST(what_is_older_than_the_boot_needs_a_list), TEST(a_damaged_list_is_none),
         TEST(without_a_folder_there_is_no_seal),        TEST(a_list_that_cannot_be_written_costs_nothing),
+        TEST(what_others_removed_is_listed_anew),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
