@@ -5,10 +5,11 @@
 // Beside PoCL's folders, in its cache, stand two sorts of files. moechat-KEY.list has the length and hash of each file
 // that has been loaded for a program and has run; they are synced before it is written. What differs from it is
 // removed before PoCL looks, which then builds it anew. moechat-KEY.NUMBERS.building is a mark: synced before anything
-// is built that no list has, locked while its process lives, removed when the list is there. Where one is left over
-// its process was killed, crashed, or lost its power: of the programs that it had begun what no list has is removed,
-// but for what it built itself since the machine was started, which is as it was written.
-// A cache that cannot be written to has neither, and nothing in it is removed.
+// is built that no list has, locked while its process lives, removed when the list is there, or could not be written
+// (a full disk: a cut soon after may cost one start). Where one is left over its process was killed, crashed, or lost
+// its power: of the programs that it had begun what no list has is removed, but for what it built itself since the
+// machine was started, which is as it was written. A cache that cannot be written to has neither, and nothing in it is
+// removed.
 #ifndef MOECHAT_DRIVER_SEAL_H
 #define MOECHAT_DRIVER_SEAL_H
 

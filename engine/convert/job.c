@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/err.h"
+#include "engine/convert/document.h"
 #include "engine/convert/job_gguf.h"
 #include "engine/files/folder.h"
 #include "engine/walk/weights.h"
@@ -446,33 +447,35 @@ static int check_routed(struct job *job, const struct checkpoint_tensor *tensor,
 // The header that names the planned tensors, with offsets set, and checked as it will be when the package is opened.
 static int make_header(struct job *job, struct moe_err *err)
 {
-    struct json_object *root = json_object_new_object();
+    struct document header = {0};
+    struct json_object *root = document_object(&header);
     uint64_t end = 0;
     for (size_t i = 0; i < job->count; i++) {
         struct job_tensor *tensor = &job->tensors[i];
-        struct json_object *entry = json_object_new_object();
-        struct json_object *dims = json_object_new_array();
-        struct json_object *range = json_object_new_array();
+        struct json_object *entry = document_object(&header);
+        struct json_object *dims = document_array(&header);
+        struct json_object *range = document_array(&header);
         for (uint32_t d = 0; d < tensor->n_dims; d++)
-            json_object_array_add(dims, json_object_new_uint64(tensor->dims[d]));
-        json_object_array_add(range, json_object_new_uint64(end));
+            document_append_number(&header, dims, tensor->dims[d]);
+        document_append_number(&header, range, end);
         tensor->offset = end;
         end += tensor->bytes;
-        json_object_array_add(range, json_object_new_uint64(end));
-        json_object_object_add(entry, "dtype", json_object_new_string(dtype_names[tensor->dtype]));
-        json_object_object_add(entry, "shape", dims);
-        json_object_object_add(entry, "data_offsets", range);
-        json_object_object_add(root, tensor->name, entry);
+        document_append_number(&header, range, end);
+        document_add_text(&header, entry, "dtype", dtype_names[tensor->dtype]);
+        document_add(&header, entry, "shape", dims);
+        document_add(&header, entry, "data_offsets", range);
+        document_add(&header, root, tensor->name, entry);
     }
-    const char *text = json_object_to_json_string_ext(root, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
-    uint64_t length = aligned(strlen(text), PART_ALIGNMENT) + PART_ALIGNMENT - 8; // data begins at a multiple of 64
+    const char *text = document_text(&header, root, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+    size_t written = text ? strlen(text) : 0;
+    uint64_t length = aligned(written, PART_ALIGNMENT) + PART_ALIGNMENT - 8; // data begins at a multiple of 64
     job->header_bytes = 8 + length;
-    job->header = malloc((size_t)job->header_bytes);
+    job->header = text ? malloc((size_t)job->header_bytes) : NULL;
     if (job->header) {
         for (int i = 0; i < 8; i++)
             job->header[i] = (char)(length >> 8 * i);
         memset(job->header + 8, ' ', (size_t)length);
-        memcpy(job->header + 8, text, strlen(text));
+        memcpy(job->header + 8, text, written);
     }
     json_object_put(root);
     if (!job->header)

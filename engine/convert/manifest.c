@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "engine/base/err.h"
+#include "engine/convert/document.h"
 #include "kernels/kinds.h"
 
 void manifest_layer_file(uint32_t layer, char file[64])
@@ -20,27 +21,22 @@ void manifest_layer_file(uint32_t layer, char file[64])
     snprintf(file, 64, "layer-%03" PRIu32 ".experts", layer);
 }
 
-static void add_text(struct json_object *object, const char *key, const char *text)
-{
-    json_object_object_add(object, key, json_object_new_string(text));
-}
-
-static void add_number(struct json_object *object, const char *key, uint64_t number)
-{
-    json_object_object_add(object, key, json_object_new_uint64(number));
-}
+struct writer {
+    const struct manifest_facts *facts;
+    struct document document;
+};
 
 // What is not known yet takes as much room as this.
 static const char no_hash[] = "0000000000000000000000000000000000000000000000000000000000000000";
 
 // file, bytes and checksum of a file that the journal has; `planned` stands for its bytes before.
-static struct json_object *record(const struct manifest_facts *facts, const char *file, uint64_t planned)
+static struct json_object *record(struct writer *w, const char *file, uint64_t planned)
 {
-    struct json_object *object = json_object_new_object();
-    const struct journal_file *entry = facts->journal ? journal_find(facts->journal, file) : NULL;
-    add_text(object, "file", file);
-    add_number(object, "bytes", entry ? entry->bytes : planned);
-    add_text(object, "sha256", entry ? entry->sha256 : no_hash);
+    struct json_object *object = document_object(&w->document);
+    const struct journal_file *entry = w->facts->journal ? journal_find(w->facts->journal, file) : NULL;
+    document_add_text(&w->document, object, "file", file);
+    document_add_number(&w->document, object, "bytes", entry ? entry->bytes : planned);
+    document_add_text(&w->document, object, "sha256", entry ? entry->sha256 : no_hash);
     return object;
 }
 
@@ -57,7 +53,7 @@ static const char *dtype_of(const struct expert_part *part, uint32_t *width)
     return !affine ? "U8" : part->array == ARRAY_WEIGHT ? "U32" : scale_types[m->scale_type];
 }
 
-static void add_part(struct json_object *parts, const struct expert_part *part)
+static void add_part(struct writer *w, struct json_object *parts, const struct expert_part *part)
 {
     static const char *const projections[] = {"gate_proj", "up_proj", "down_proj"};
     static const char *const suffixes[] = {"weight", "scales", "biases", "factor"};
@@ -66,54 +62,54 @@ static void add_part(struct json_object *parts, const struct expert_part *part)
     uint64_t rows = part->array == ARRAY_FACTOR ? 1 : m->out_dim;
     uint32_t width;
     const char *dtype = dtype_of(part, &width);
-    struct json_object *object = json_object_new_object();
-    struct json_object *shape = json_object_new_array();
+    struct json_object *object = document_object(&w->document);
+    struct json_object *shape = document_array(&w->document);
     char name[32];
     snprintf(name, sizeof name, "%s.%s", projections[part->projection],
              largest ? "global_scale" : suffixes[part->array]);
-    add_text(object, "name", name);
+    document_add_text(&w->document, object, "name", name);
     if (part->array == ARRAY_WEIGHT && kind_info(m->kind)->scales != SCALES_AFFINE)
-        add_text(object, "kind", kind_name(m->kind));
-    add_text(object, "dtype", dtype);
-    json_object_array_add(shape, json_object_new_uint64(rows));
-    json_object_array_add(shape, json_object_new_uint64(part->bytes / rows / width));
-    json_object_object_add(object, "shape", shape);
-    add_number(object, "offset", part->offset);
-    add_number(object, "bytes", part->bytes);
-    json_object_array_add(parts, object);
+        document_add_text(&w->document, object, "kind", kind_name(m->kind));
+    document_add_text(&w->document, object, "dtype", dtype);
+    document_append_number(&w->document, shape, rows);
+    document_append_number(&w->document, shape, part->bytes / rows / width);
+    document_add(&w->document, object, "shape", shape);
+    document_add_number(&w->document, object, "offset", part->offset);
+    document_add_number(&w->document, object, "bytes", part->bytes);
+    document_append(&w->document, parts, object);
 }
 
-static void add_layout(struct json_object *to, const struct expert_layout *experts)
+static void add_layout(struct writer *w, struct json_object *to, const struct expert_layout *experts)
 {
-    struct json_object *parts = json_object_new_array();
+    struct json_object *parts = document_array(&w->document);
     struct expert_part list[MAX_EXPERT_PARTS];
     uint32_t n = package_parts(experts, list);
     for (uint32_t i = 0; i < n; i++)
-        add_part(parts, &list[i]);
-    add_number(to, "blob_bytes", experts->blob_bytes);
-    json_object_object_add(to, "parts", parts);
+        add_part(w, parts, &list[i]);
+    document_add_number(&w->document, to, "blob_bytes", experts->blob_bytes);
+    document_add(&w->document, to, "parts", parts);
 }
 
-static struct json_object *experts_of(const struct manifest_facts *facts)
+static struct json_object *experts_of(struct writer *w)
 {
-    const struct shape *s = facts->job->shape;
-    const struct job_layer *layers = facts->job->layers;
-    struct json_object *experts = json_object_new_object();
-    struct json_object *list = json_object_new_array();
+    const struct shape *s = w->facts->job->shape;
+    const struct job_layer *layers = w->facts->job->layers;
+    struct json_object *experts = document_object(&w->document);
+    struct json_object *list = document_array(&w->document);
     const struct expert_layout *common = &layers[s->first_k_dense_replace].experts;
-    add_number(experts, "alignment", 4096);
-    add_number(experts, "count", s->n_routed_experts);
-    add_layout(experts, common);
+    document_add_number(&w->document, experts, "alignment", 4096);
+    document_add_number(&w->document, experts, "count", s->n_routed_experts);
+    add_layout(w, experts, common);
     for (uint32_t i = s->first_k_dense_replace; i < s->n_layers; i++) {
         char file[64];
         manifest_layer_file(i, file);
-        struct json_object *entry = record(facts, file, layers[i].experts.blob_bytes * s->n_routed_experts);
-        add_number(entry, "layer", i);
+        struct json_object *entry = record(w, file, layers[i].experts.blob_bytes * s->n_routed_experts);
+        document_add_number(&w->document, entry, "layer", i);
         if (memcmp(common, &layers[i].experts, sizeof *common) != 0)
-            add_layout(entry, &layers[i].experts);
-        json_object_array_add(list, entry);
+            add_layout(w, entry, &layers[i].experts);
+        document_append(&w->document, list, entry);
     }
-    json_object_object_add(experts, "layers", list);
+    document_add(&w->document, experts, "layers", list);
     return experts;
 }
 
@@ -153,38 +149,41 @@ static int write_text(const char *path, const char *text, struct moe_err *err)
     return code;
 }
 
-static struct json_object *manifest_of(const struct manifest_facts *facts, const char *hex)
+static struct json_object *manifest_of(struct writer *w, const char *hex)
 {
-    struct json_object *root = json_object_new_object();
-    add_text(root, "format", "moechat-model");
-    add_number(root, "version", facts->job->version);
-    add_text(root, "name", facts->name);
-    json_object_object_add(root, "config", json_object_get(facts->job->from->config));
-    struct json_object *resident = record(facts, facts->job->resident_file, facts->job->resident_bytes);
+    const struct manifest_facts *facts = w->facts;
+    struct json_object *root = document_object(&w->document);
+    document_add_text(&w->document, root, "format", "moechat-model");
+    document_add_number(&w->document, root, "version", facts->job->version);
+    document_add_text(&w->document, root, "name", facts->name);
+    document_add(&w->document, root, "config", json_object_get(facts->job->from->config));
+    struct json_object *resident = record(w, facts->job->resident_file, facts->job->resident_bytes);
     if (facts->job->from->gguf)
-        add_text(resident, "format", "gguf");
-    json_object_object_add(root, "resident", resident);
-    json_object_object_add(root, "experts", experts_of(facts));
+        document_add_text(&w->document, resident, "format", "gguf");
+    document_add(&w->document, root, "resident", resident);
+    document_add(&w->document, root, "experts", experts_of(w));
     if (facts->tokenizer_type[0]) {
-        struct json_object *tokenizer = record(facts, facts->tokenizer_file, facts->tokenizer_bytes);
-        add_text(tokenizer, "type", facts->tokenizer_type);
-        json_object_object_add(root, "tokenizer", tokenizer);
+        struct json_object *tokenizer = record(w, facts->tokenizer_file, facts->tokenizer_bytes);
+        document_add_text(&w->document, tokenizer, "type", facts->tokenizer_type);
+        document_add(&w->document, root, "tokenizer", tokenizer);
     }
     if (facts->template_name && facts->template_name[0])
-        add_text(root, "template", facts->template_name);
-    add_text(root, "weights_fingerprint", hex);
+        document_add_text(&w->document, root, "template", facts->template_name);
+    document_add_text(&w->document, root, "weights_fingerprint", hex);
     return root;
 }
 
-static const char *text_of(struct json_object *root)
+static const char *text_of(const struct writer *w, struct json_object *root)
 {
-    return json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
+    return document_text(&w->document, root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
 }
 
 uint64_t manifest_bytes(const struct manifest_facts *facts)
 {
-    struct json_object *root = manifest_of(facts, no_hash);
-    uint64_t bytes = strlen(text_of(root));
+    struct writer w = {.facts = facts};
+    struct json_object *root = manifest_of(&w, no_hash);
+    const char *text = text_of(&w, root);
+    uint64_t bytes = text ? strlen(text) : 0;
     json_object_put(root);
     return bytes;
 }
@@ -196,8 +195,11 @@ int manifest_write(const char *folder, const struct manifest_facts *facts, struc
     snprintf(path, sizeof path, "%.4200s/model.json", folder);
     if (!fingerprint(facts, hex))
         return moe_fail_file(err, MOE_NO_MEMORY, path, 0, "libcrypto could not compute the fingerprint");
-    struct json_object *root = manifest_of(facts, hex);
-    int code = write_text(path, text_of(root), err);
+    struct writer w = {.facts = facts};
+    struct json_object *root = manifest_of(&w, hex);
+    const char *text = text_of(&w, root);
+    int code =
+        text ? write_text(path, text, err) : moe_fail_file(err, MOE_NO_MEMORY, path, 0, "no memory for its text");
     json_object_put(root);
     return code;
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Each allocation of the program's own refused once, one after the other, while tokenizers and models open and do some
 // work, and models are converted: it is said, or all is as ever, and nothing that was taken on the way is left behind.
-// The linker sends the calls of our own objects through here, those of libraries not.
+// The linker sends the calls of our own objects through here, those of libraries not: of json-c's, what it is asked to
+// make is refused as a whole.
+#include <json-c/json.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -22,7 +24,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *live[MOST_LIVE]; // what was taken and not given back, an open hash table
 static unsigned n_live;
 static long calls, refused_at = -1; // of those that may be refused, since `arm`
-static bool armed;
+static bool armed, with_json;
 
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t n, size_t bytes);
@@ -31,6 +33,10 @@ void *__real_aligned_alloc(size_t alignment, size_t bytes);
 int __real_posix_memalign(void **memory, size_t alignment, size_t bytes);
 char *__real_strdup(const char *text);
 void __real_free(void *memory);
+struct json_object *__real_json_object_new_object(void);
+struct json_object *__real_json_object_new_array(void);
+struct json_object *__real_json_object_new_string(const char *text);
+struct json_object *__real_json_object_new_uint64(uint64_t number);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes);
 void *__wrap_realloc(void *memory, size_t bytes);
@@ -38,6 +44,10 @@ void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
 int __wrap_posix_memalign(void **memory, size_t alignment, size_t bytes);
 char *__wrap_strdup(const char *text);
 void __wrap_free(void *memory);
+struct json_object *__wrap_json_object_new_object(void);
+struct json_object *__wrap_json_object_new_array(void);
+struct json_object *__wrap_json_object_new_string(const char *text);
+struct json_object *__wrap_json_object_new_uint64(uint64_t number);
 
 static size_t home_of(const void *memory)
 {
@@ -130,6 +140,26 @@ void __wrap_free(void *memory)
     __real_free(memory);
 }
 
+struct json_object *__wrap_json_object_new_object(void)
+{
+    return with_json && is_refused() ? NULL : __real_json_object_new_object();
+}
+
+struct json_object *__wrap_json_object_new_array(void)
+{
+    return with_json && is_refused() ? NULL : __real_json_object_new_array();
+}
+
+struct json_object *__wrap_json_object_new_string(const char *text)
+{
+    return with_json && is_refused() ? NULL : __real_json_object_new_string(text);
+}
+
+struct json_object *__wrap_json_object_new_uint64(uint64_t number)
+{
+    return with_json && is_refused() ? NULL : __real_json_object_new_uint64(number);
+}
+
 static void arm(long at)
 {
     pthread_mutex_lock(&lock);
@@ -157,6 +187,7 @@ struct work {
     int (*does)(struct work *work); // NULL: it answers
     uint64_t sum;                   // of what came of it
     char text[512];                 // why nothing did
+    bool json;                      // what json-c makes is refused, too
 };
 
 static void add_to_sum(struct work *work, const void *bytes, size_t n)
@@ -241,7 +272,7 @@ static int open_and_answer(struct work *work)
     return code;
 }
 
-// Of the package, what it took is compared: bytes are for test_convert.
+// Its manifest has the checksums of all else; it is there when it succeeds, and only then.
 static int convert(struct work *work)
 {
     static char folder[] = "/tmp/moechat-refused-XXXXXX";
@@ -252,12 +283,15 @@ static int convert(struct work *work)
     snprintf(partial, sizeof partial, "%s/package.partial", folder);
     int code = moe_convert(work->path, target, &(struct moe_convert_options){.threads = 1}, &err);
     snprintf(work->text, sizeof work->text, "%s", code ? err.text : "");
-    char manifest[96];
-    struct stat status = {0};
+    char manifest[96], bytes[4096];
     snprintf(manifest, sizeof manifest, "%s/model.json", target);
-    work->sum = stat(manifest, &status) == 0; // there when it succeeds, and only then
-    if (code && work->sum)
+    FILE *file = fopen(manifest, "rb");
+    for (size_t n = 1; file && (n = fread(bytes, 1, sizeof bytes, file)) > 0;)
+        add_to_sum(work, bytes, n);
+    if (!file != !!code)
         code = MOE_FORMAT;
+    if (file)
+        fclose(file);
     made_remove(target);
     made_remove(partial);
     if (made)
@@ -295,6 +329,7 @@ static void refuse_each(struct harness *t, struct work work, long first, long st
 {
     enum { LEAST = 5 };
     long said = 0;
+    with_json = work.json;
     arm(-1);
     if (!CHECK_EQ(t, do_work(&work), MOE_OK))
         printf("    %s: %s\n", work.path, work.text);
@@ -354,7 +389,8 @@ static void looks_say_it(struct harness *t)
 
 static void conversions_say_it(struct harness *t)
 {
-    refuse_each(t, (struct work){.path = "tests/golden/ck-glm/checkpoint", .does = convert}, 0, 2 * SLOWER);
+    refuse_each(t, (struct work){.path = "tests/golden/ck-glm/checkpoint", .does = convert, .json = true}, 0,
+                2 * SLOWER);
     refuse_each(t, (struct work){.path = "tests/golden/gguf-v2-lite-q4km/checkpoint", .does = convert}, 1, 2 * SLOWER);
 }
 

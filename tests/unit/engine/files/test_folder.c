@@ -463,7 +463,12 @@ static void sources_are_described_as_convert_makes_them(struct harness *t)
         uint64_t bytes = converted.resident.bytes;
         for (uint32_t k = 0; k < converted.n_files; k++)
             bytes += converted.files[k].bytes;
-        CHECK_EQ(t, d.package_bytes, bytes);
+        char manifest[200];
+        struct stat status = {0};
+        snprintf(manifest, sizeof manifest, "%s/model.json", directory);
+        CHECK_EQ(t, stat(manifest, &status), 0);
+        // None of them has a tokenizer; a package has the name of its folder, of which nothing is known before.
+        CHECK_EQ(t, d.package_bytes - strlen(d.name), bytes + (uint64_t)status.st_size - strlen("x"));
         package_release(&converted);
     }
 }
