@@ -291,10 +291,10 @@ def test_all_reads_of_a_prompt_are_counted():
 
 def test_reads_of_a_stopped_prompt_are_counted():
     """Those that nobody used because it was stopped were read ahead, and wasted."""
-    t = Terminal(MODEL + ["--plain", "--no-session", "--io", "direct"], columns=200)
+    t = Terminal(MODEL + ["--plain", "--no-session", "--io", "direct", "--chunk", "64"], columns=200)
     t.wait("You:")
     for more in range(2):
-        t.send("and " * (200 + more) + "\r")
+        t.send("and " * (1500 + more) + "\r")
         t.wait("and \r\n", "Reading prompt")
         while not re.search(rb"[1-9] [KM]B read,", t.output[t.seen:]):
             expect(t.read(90), "nothing was read")
