@@ -184,7 +184,8 @@ check: tests asan-tests
 	@sh tests/run.sh tests/layers.sh tests/covered.sh $(TESTS) \
 	    $(GOLDENS_CPU) '--waiting $(SCREENS) tests/sanitized_screens.sh' $(call GOLDENS_ON,ref) $(WARPS_FEW) \
 	    tests/unit/compare_tokenizers.sh tests/mutate/test_mutate.py tests/fault/test_eio.py \
-	    $(filter-out %/test_kinds,$(TESTS:$(BUILD)/%=$(ASAN)/%)) 'env MOECHAT_TEST_SHAPE=cpu $(ASAN)/tests/ops/test_kinds not_opened' \
+	    $(filter-out %/test_kinds %/test_token,$(TESTS:$(BUILD)/%=$(ASAN)/%)) \
+	    'env MOECHAT_TEST_SHAPE=cpu $(ASAN)/tests/ops/test_kinds not_opened' '$(ASAN)/tests/ops/test_token wrong groups' \
 	    $(foreach f,$(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=%),'$(ASAN)/tests/fuzz/fuzz_$(f) tests/fuzz/corpus/$(f)') \
 	    'python3 tests/fuzz/whole.py --lanes 1 --count 60'
 

@@ -28,12 +28,16 @@ void chat_put_aside(struct chat *chat, struct chat_turn *turn)
 // To the other branches. False: without memory it is forgotten here; on the disk it stays.
 static bool keep_aside(struct chat *chat, struct chat_turn *turn)
 {
-    struct chat_turn *grown = realloc(chat->others, (chat->n_others + 1) * sizeof *grown);
-    if (!grown) {
-        turn_release(turn);
-        return false;
+    if (chat->n_others == chat->others_room) {
+        size_t room = 2 * chat->others_room + 4; // a tree may be of 100,000
+        struct chat_turn *grown = realloc(chat->others, room * sizeof *grown);
+        if (!grown) {
+            turn_release(turn);
+            return false;
+        }
+        chat->others = grown;
+        chat->others_room = room;
     }
-    chat->others = grown;
     chat_put_aside(chat, turn);
     return true;
 }
@@ -50,6 +54,7 @@ void chat_prune(struct chat *chat)
         turn_release(&chat->others[--chat->n_others]);
     free(chat->others);
     chat->others = NULL;
+    chat->others_room = 0;
 }
 
 void chat_release(struct chat *chat)

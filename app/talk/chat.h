@@ -36,16 +36,16 @@ struct chat_turn {
 struct chat {
     struct chat_turn *turns; // the first may be the system's, then user and assistant alternate
     size_t n_turns;
-    struct chat_turn *others; // of other branches, ascending by number, each after one that is there
-    size_t n_others;
-    uint32_t next_number; // of the next part
-    uint32_t asked;       // the first of the request under way
-    bool system_set;      // since a message was last kept, which feeds it: wherever one goes, it goes along
-    bool undid;           // since something was last said
-    int64_t undone;       // where the last undos began, those one after the other being one; if there was one
-    struct bytes unsent;  // the last message, if its turn was refused or stopped before it was noted; data NULL: no
-    bool refused;         // that had no room in the context, so only /edit means it
-    bool resends;         // what was sent before is sent again: chat_take_last
+    struct chat_turn *others;     // of other branches, ascending by number, each after one that is there
+    size_t n_others, others_room; // of that many
+    uint32_t next_number;         // of the next part
+    uint32_t asked;               // the first of the request under way
+    bool system_set;              // since a message was last kept, which feeds it: wherever one goes, it goes along
+    bool undid;                   // since something was last said
+    int64_t undone;               // where the last undos began, those one after the other being one; if there was one
+    struct bytes unsent; // the last message, if its turn was refused or stopped before it was noted; data NULL: no
+    bool refused;        // that had no room in the context, so only /edit means it
+    bool resends;        // what was sent before is sent again: chat_take_last
     // The last one that was noted and came to nothing: so many parts from that number on, which end with it.
     struct turn_parts tried;
     // As the model's template has it, and the face's to set: what becomes of thinking in turns that follow.

@@ -171,7 +171,8 @@ static bool go(struct chat *chat, int64_t number)
         n++;
     int64_t *way = calloc(n + 1, sizeof *way);
     struct chat_turn *turns = calloc(n + chat->n_turns + 1, sizeof *turns);
-    struct chat_turn *others = calloc(n + chat->n_turns + chat->n_others + 1, sizeof *others);
+    size_t room = n + chat->n_turns + chat->n_others + 1;
+    struct chat_turn *others = calloc(room, sizeof *others);
     bool fine = n && way && turns && others;
     for (size_t i = n; fine && i > 0; i--) {
         way[i - 1] = number;
@@ -188,6 +189,7 @@ static bool go(struct chat *chat, int64_t number)
         free(chat->others);
         chat->turns = turns;
         chat->others = others;
+        chat->others_room = room;
         turns = others = NULL;
         while (chat->n_turns > same)
             chat_put_aside(chat, &chat->turns[--chat->n_turns]);

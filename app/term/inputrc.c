@@ -78,8 +78,10 @@ static bool visit(struct walk *walk, const char *path)
     if (walk->deep == INPUTRC_DEEP || walk->files == INPUTRC_FILES)
         return refuse(walk, walk->first, "includes itself, or too many others");
     int code = files_read_regular(path, LIMIT, &text);
-    if (code == EFBIG)
+    if (code == EFBIG) {
+        bytes_release(&text);
         return refuse(walk, path, "is longer than 1 MiB");
+    }
     walk->deep++;
     walk->files++;
     bool fine = code || !text.length || visit_lines(walk, &text);

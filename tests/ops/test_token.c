@@ -64,8 +64,16 @@ static const struct token_case kinds_cases[] = {
 // Matrices of one blob, each at a multiple of 64 bytes.
 struct blob {
     unsigned char *bytes;
-    size_t size;
+    size_t size, room;
 };
+
+static void make_room(struct blob *blob, size_t size)
+{
+    if (size <= blob->room)
+        return;
+    blob->room = 2 * size;
+    blob->bytes = must(realloc(blob->bytes, blob->room));
+}
 
 // Float16 scales of ordinary size in any bytes of blocks.
 static void settle_blocks(const struct args_matrix *m, unsigned char *bytes, uint32_t seed)
@@ -87,7 +95,7 @@ static struct args_matrix put_kind(struct blob *blob, uint32_t out_dim, uint32_t
     struct test_matrices m = random_matrices(shape, 1, seed);
     settle_blocks(&m.at[0], m.bytes, seed + 1);
     size_t at = (blob->size + 63) / 64 * 64 + (16 - m.at[0].weight % 16) % 16; // of the weight: a multiple of 16
-    blob->bytes = must(realloc(blob->bytes, at + m.size + 64));
+    make_room(blob, at + m.size + 64);
     memset(blob->bytes + blob->size, 0, at - blob->size);
     memcpy(blob->bytes + at, m.bytes, m.size);
     blob->size = at + m.size;
@@ -129,7 +137,7 @@ static struct token_rig token_rig_of(gpu *g, const struct token_case *c)
             a->stride = (experts.size + 63) / 64 * 64 + 64;
         }
         size_t end = (e + 1) * a->stride;
-        experts.bytes = must(realloc(experts.bytes, end));
+        make_room(&experts, end);
         memset(experts.bytes + experts.size, 0, end - experts.size);
     }
     experts.size = c->n_experts * a->stride;
