@@ -511,36 +511,39 @@ static bool layers_differ(const struct job *job)
 }
 
 // What is written when all else is.
-static struct manifest_facts manifest_facts_of(const struct conversion *c, const struct journal *journal)
+static struct manifest_facts facts_of(const struct conversion *c, const struct journal *journal)
 {
-    return (struct manifest_facts){.name = file_base_name(c->target),
-                                   .template_name = c->options->template_name,
-                                   .job = &c->job,
-                                   .journal = journal,
-                                   .tokenizer_type = c->source.tokenizer_type,
-                                   .tokenizer_file =
-                                       c->source.tokenizer.path ? file_base_name(c->source.tokenizer.path) : "",
-                                   .tokenizer_bytes = c->source.tokenizer.path ? c->source.tokenizer.bytes : 0};
+    struct manifest_facts facts = manifest_facts_of(&c->source, &c->job, file_base_name(c->target));
+    facts.template_name = c->options->template_name;
+    facts.journal = journal;
+    return facts;
 }
 
-static void say_size(const struct conversion *c, const struct moe_description *about)
+static int say_size(const struct conversion *c, const struct moe_description *about)
 {
-    const struct manifest_facts facts = manifest_facts_of(c, NULL);
-    uint64_t others = c->beside_bytes + manifest_bytes(&facts);
+    const struct manifest_facts facts = facts_of(c, NULL);
+    uint64_t manifest;
+    int code = manifest_bytes(&facts, &manifest, c->err);
+    if (code)
+        return code;
+    uint64_t others = c->beside_bytes + manifest;
     char parameters[AMOUNT_SIZE], all[AMOUNT_SIZE], weights[AMOUNT_SIZE], rest[AMOUNT_SIZE];
     notice(c, "%s with %s parameters; the package takes %s: %s of weights, %s of other files", about->layout,
            amount_of_numbers(parameters, about->parameters), amount_of_bytes(all, c->job.bytes + others),
            amount_of_bytes(weights, c->job.bytes), amount_of_bytes(rest, others));
+    return MOE_OK;
 }
 
 // What becomes of the weights, in a few lines before hours of work.
-static void say_job(const struct conversion *c, const struct moe_description *about)
+static int say_job(const struct conversion *c, const struct moe_description *about)
 {
     const struct job *p = &c->job;
     const struct job_layer *first = &p->layers[p->shape->first_k_dense_replace];
     const struct job_matrix *gate = &first->matrices[0];
     char how[128];
-    say_size(c, about);
+    int code = say_size(c, about);
+    if (code)
+        return code;
     if (about->left_out[0])
         notice(c, "left out: %s", about->left_out);
     job_say_layer(first, how);
@@ -560,6 +563,7 @@ static void say_job(const struct conversion *c, const struct moe_description *ab
                p->n_requantised);
     if (!about->tokenizer_file[0] && !about->vocabulary)
         notice(c, "no tokenizer found: only `moechat eval --tokens` will work with this package");
+    return MOE_OK;
 }
 
 static int write_package(struct conversion *c)
@@ -583,7 +587,7 @@ static int write_package(struct conversion *c)
             code = consume_layer(&c->consume, c->partial, i, &c->journal, c->err);
     }
     c->progress.total = 0; // the rest is small
-    const struct manifest_facts facts = manifest_facts_of(c, &c->journal);
+    const struct manifest_facts facts = facts_of(c, &c->journal);
     return code ? code : manifest_write(c->partial, &facts, c->err);
 }
 
@@ -665,8 +669,9 @@ static int run(struct conversion *c)
     char folder[BESIDE_FOLDER_SIZE];
     beside_folder(&c->source, folder);
     c->beside_bytes = beside_bytes(folder);
-    say_job(c, &about);
-    code = job_key(&c->job, c->options->consume, key, c->err);
+    code = say_job(c, &about);
+    if (!code)
+        code = job_key(&c->job, c->options->consume, key, c->err);
     if (!code && c->options->consume)
         code = ask_to_consume(c);
     if (!code && mkdir(c->partial, 0777) && errno != EEXIST)

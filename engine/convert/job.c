@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "engine/base/err.h"
-#include "engine/convert/document.h"
+#include "engine/base/document.h"
 #include "engine/convert/job_gguf.h"
 #include "engine/files/folder.h"
 #include "engine/walk/weights.h"

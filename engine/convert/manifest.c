@@ -12,8 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/document.h"
 #include "engine/base/err.h"
-#include "engine/convert/document.h"
+#include "engine/base/file.h"
 #include "kernels/kinds.h"
 
 void manifest_layer_file(uint32_t layer, char file[64])
@@ -178,14 +179,25 @@ static const char *text_of(const struct writer *w, struct json_object *root)
     return document_text(&w->document, root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE);
 }
 
-uint64_t manifest_bytes(const struct manifest_facts *facts)
+struct manifest_facts manifest_facts_of(const struct package *from, const struct job *job, const char *name)
+{
+    const char *tokenizer = from->tokenizer.path;
+    return (struct manifest_facts){.name = name,
+                                   .template_name = from->template_name,
+                                   .job = job,
+                                   .tokenizer_type = from->tokenizer_type,
+                                   .tokenizer_file = tokenizer ? file_base_name(tokenizer) : "",
+                                   .tokenizer_bytes = tokenizer ? from->tokenizer.bytes : 0};
+}
+
+int manifest_bytes(const struct manifest_facts *facts, uint64_t *bytes, struct moe_err *err)
 {
     struct writer w = {.facts = facts};
     struct json_object *root = manifest_of(&w, no_hash);
     const char *text = text_of(&w, root);
-    uint64_t bytes = text ? strlen(text) : 0;
+    *bytes = text ? strlen(text) : 0;
     json_object_put(root);
-    return bytes;
+    return text ? MOE_OK : moe_fail(err, MOE_NO_MEMORY, "%.64s: no memory to plan its model.json", facts->name);
 }
 
 int manifest_write(const char *folder, const struct manifest_facts *facts, struct moe_err *err)

@@ -5,6 +5,7 @@
 
 #include "engine/convert/journal.h"
 #include "engine/convert/job.h"
+#include "engine/files/package.h"
 
 struct manifest_facts {
     const char *name;
@@ -18,7 +19,10 @@ struct manifest_facts {
 
 // A layer's file in the package.
 void manifest_layer_file(uint32_t layer, char file[64]);
-uint64_t manifest_bytes(const struct manifest_facts *facts); // that it will take
+// Of the package `name` that `job` makes of `from`; they point into these.
+struct manifest_facts manifest_facts_of(const struct package *from, const struct job *job, const char *name);
+// That it will take.
+int manifest_bytes(const struct manifest_facts *facts, uint64_t *bytes, struct moe_err *err);
 int manifest_write(const char *folder, const struct manifest_facts *facts, struct moe_err *err);
 
 #endif

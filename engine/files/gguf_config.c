@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/document.h"
 #include "engine/base/err.h"
 #include "engine/files/gguf_fields.h"
 
@@ -112,6 +113,7 @@ struct maker {
     const struct gguf_set *set;
     struct gguf_fields f;
     struct json_object *config;
+    struct document document; // that config is
     uint32_t vocab_size, n_layers, n_nextn, n_experts;
     bool sigmoid;
 };
@@ -132,19 +134,35 @@ const struct tensor *gguf_set_tensor(const struct gguf_set *set, const char *nam
     return found;
 }
 
-static void add_number(struct json_object *to, const char *field, double number)
+static void add_number(struct maker *m, struct json_object *to, const char *field, double number)
 {
-    json_object_object_add(to, field, json_object_new_double(number));
+    document_add(&m->document, to, field, json_object_new_double(number));
 }
 
 static void add_count(struct maker *m, const char *field, uint64_t count)
 {
-    json_object_object_add(m->config, field, json_object_new_int64((int64_t)count));
+    document_add(&m->document, m->config, field, json_object_new_int64((int64_t)count));
 }
 
-static void add_text(struct json_object *to, const char *field, const char *text)
+static void add_text(struct maker *m, struct json_object *to, const char *field, const char *text)
 {
-    json_object_object_add(to, field, json_object_new_string(text));
+    document_add_text(&m->document, to, field, text);
+}
+
+static void add_flag(struct maker *m, const char *field, bool flag)
+{
+    document_add(&m->document, m->config, field, json_object_new_boolean(flag));
+}
+
+// An object or array of config's own; NULL: there was no memory for it.
+static struct json_object *add_object(struct maker *m, const char *field)
+{
+    return document_add(&m->document, m->config, field, document_object(&m->document));
+}
+
+static struct json_object *add_list(struct maker *m, const char *field)
+{
+    return document_add(&m->document, m->config, field, document_array(&m->document));
 }
 
 static bool has(const struct maker *m, const char *key)
@@ -295,7 +313,7 @@ static void read_heads(struct maker *m)
               gguf_fields_integer(f, mla ? ".attention.value_length_mla" : ".attention.value_length", any_count));
     bool keyed = m->set->head_only || strcmp(f->architecture, glm5_next) == 0 || is_kimi(m); // else older than the key
     if (keyed ? !has(m, ".attention.q_lora_rank") : has_block(m, 0, "attn_q.weight"))
-        json_object_object_add(m->config, "q_lora_rank", NULL);
+        document_add_null(&m->document, m->config, "q_lora_rank");
     else
         add_count(m, "q_lora_rank", gguf_fields_integer(f, ".attention.q_lora_rank", any_count));
 }
@@ -328,40 +346,38 @@ static void read_router(struct maker *m)
     groups = count_or(m, ".expert_group_count", groups);
     add_count(m, "n_group", groups);
     add_count(m, "topk_group", count_or(m, ".expert_group_used_count", used));
-    add_text(m->config, "scoring_func", m->sigmoid ? "sigmoid" : "softmax");
-    add_text(m->config, "topk_method", m->sigmoid ? "noaux_tc" : groups > 1 ? "group_limited_greedy" : "greedy");
-    add_number(m->config, "routed_scaling_factor", number_or(m, ".expert_weights_scale", 1));
+    add_text(m, m->config, "scoring_func", m->sigmoid ? "sigmoid" : "softmax");
+    add_text(m, m->config, "topk_method", m->sigmoid ? "noaux_tc" : groups > 1 ? "group_limited_greedy" : "greedy");
+    add_number(m, m->config, "routed_scaling_factor", number_or(m, ".expert_weights_scale", 1));
     bool norm = has(m, ".expert_weights_norm") && gguf_fields_flag(f, ".expert_weights_norm");
-    json_object_object_add(m->config, "norm_topk_prob", json_object_new_boolean(norm));
+    add_flag(m, "norm_topk_prob", norm);
 }
 
 // mscale itself is in no GGUF: the models of this architecture have it as large as mscale_all_dim.
 static void read_yarn(struct maker *m)
 {
     struct gguf_fields *f = &m->f;
-    struct json_object *scaling = json_object_new_object();
-    json_object_object_add(m->config, "rope_scaling", scaling);
+    struct json_object *scaling = add_object(m, "rope_scaling");
     bool kimi = m->vocab_size == 163840; // whose own config says 1, 1
     char text[32];
     double multiplier = gguf_fields_number(f, ".rope.scaling.yarn_log_multiplier", (struct number_range){0, 100});
     snprintf(text, sizeof text, "%.9g", 10 * multiplier); // 0.0707 is 0.707, not 0.7070000000000001
     double mscale = strtod(text, NULL);
-    add_text(scaling, "type", "yarn");
-    add_number(scaling, "factor", gguf_fields_number(f, ".rope.scaling.factor", any_number));
-    json_object_object_add(
-        scaling, "original_max_position_embeddings",
-        json_object_new_int64((int64_t)gguf_fields_integer(f, ".rope.scaling.original_context_length", any_count)));
-    add_number(scaling, "mscale", mscale);
-    add_number(scaling, "mscale_all_dim", mscale);
-    add_number(scaling, "beta_fast", number_or(m, ".rope.scaling.yarn_beta_fast", kimi ? 1 : 32));
-    add_number(scaling, "beta_slow", number_or(m, ".rope.scaling.yarn_beta_slow", 1));
+    add_text(m, scaling, "type", "yarn");
+    add_number(m, scaling, "factor", gguf_fields_number(f, ".rope.scaling.factor", any_number));
+    document_add_number(&m->document, scaling, "original_max_position_embeddings",
+                        gguf_fields_integer(f, ".rope.scaling.original_context_length", any_count));
+    add_number(m, scaling, "mscale", mscale);
+    add_number(m, scaling, "mscale_all_dim", mscale);
+    add_number(m, scaling, "beta_fast", number_or(m, ".rope.scaling.yarn_beta_fast", kimi ? 1 : 32));
+    add_number(m, scaling, "beta_slow", number_or(m, ".rope.scaling.yarn_beta_slow", 1));
 }
 
 static void read_rope(struct maker *m)
 {
     const char *key = ".rope.scaling.type";
     char type[32] = "none";
-    add_number(m->config, "rope_theta", number_or(m, ".rope.freq_base", 10000));
+    add_number(m, m->config, "rope_theta", number_or(m, ".rope.freq_base", 10000));
     if (has(m, key))
         gguf_fields_text(&m->f, key, type, sizeof type);
     if (strcmp(type, "yarn") == 0)
@@ -377,11 +393,12 @@ static void read_token_ids(struct maker *m)
                                        "tokenizer.ggml.eom_token_id"};
     const char *bos = "tokenizer.ggml.bos_token_id";
     const struct integer_range ids = {0, m->vocab_size ? m->vocab_size - 1 : 0};
-    json_object_object_add(m->config, "bos_token_id",
-                           has(m, bos) ? json_object_new_int64((int64_t)gguf_fields_integer(&m->f, bos, ids)) : NULL);
-    struct json_object *list = json_object_new_array();
-    json_object_object_add(m->config, "eos_token_id", list);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+    if (has(m, bos))
+        add_count(m, "bos_token_id", gguf_fields_integer(&m->f, bos, ids));
+    else
+        document_add_null(&m->document, m->config, "bos_token_id");
+    struct json_object *list = add_list(m, "eos_token_id");
+    for (size_t i = 0; list && i < sizeof ends / sizeof *ends; i++) {
         if (!has(m, ends[i]))
             continue;
         int64_t id = (int64_t)gguf_fields_integer(&m->f, ends[i], ids);
@@ -389,7 +406,7 @@ static void read_token_ids(struct maker *m)
         for (size_t k = 0; k < json_object_array_length(list); k++)
             known |= json_object_get_int64(json_object_array_get_idx(list, k)) == id;
         if (!known)
-            json_object_array_add(list, json_object_new_int64(id));
+            document_append(&m->document, list, json_object_new_int64(id));
     }
 }
 
@@ -412,7 +429,7 @@ static void read_mla(struct maker *m)
     read_router(m);
     read_rope(m);
     read_token_ids(m);
-    add_text(m->config, "model_type", model_type(m));
+    add_text(m, m->config, "model_type", model_type(m));
 }
 
 // ---- deepseek32 and glm-dsa
@@ -430,14 +447,13 @@ static void read_indexer_types(struct maker *m)
         add_count(m, "index_skip_topk_offset", 3);
         return;
     }
-    struct json_object *list = json_object_new_array();
-    json_object_object_add(m->config, "indexer_types", list);
+    struct json_object *list = add_list(m, "indexer_types");
     for (uint32_t i = 0; i < m->n_layers && !m->f.failed; i++) {
         uint64_t full = 1;
         if ((types->array && types->count < m->n_layers) || !gguf_integer_at(types, types->array ? i : 0, &full))
             gguf_fields_fail(&m->f, MOE_FORMAT, key, "is no list of a flag for each of %" PRIu32 " layers",
                              m->n_layers);
-        json_object_array_add(list, json_object_new_string(full > 0 ? "full" : "shared"));
+        document_append_text(&m->document, list, full > 0 ? "full" : "shared");
     }
 }
 
@@ -461,17 +477,16 @@ static void read_dsa(struct maker *m)
     if (glm)
         read_indexer_types(m);
     need_sigmoid(m);
-    add_text(m->config, "model_type", glm ? "glm_moe_dsa" : "deepseek_v32");
+    add_text(m, m->config, "model_type", glm ? "glm_moe_dsa" : "deepseek_v32");
 }
 
 // ---- qwen35moe and qwen3next
 
 static void read_kinds(struct maker *m)
 {
-    struct json_object *list = json_object_new_array();
-    json_object_object_add(m->config, "layer_types", list);
+    struct json_object *list = add_list(m, "layer_types");
     for (uint32_t i = 0; i < m->n_layers; i++)
-        json_object_array_add(list, json_object_new_string(has_states(m, i) ? "linear_attention" : "full_attention"));
+        document_append_text(&m->document, list, has_states(m, i) ? "linear_attention" : "full_attention");
 }
 
 // A softmax over all experts, whose chosen weights are divided by their sum: by the programs, whatever the file says.
@@ -496,24 +511,23 @@ static void check_softmax(struct maker *m)
 static void read_qwen_rope(struct maker *m, uint64_t head_dim)
 {
     struct gguf_fields *f = &m->f;
-    struct json_object *rope = json_object_new_object();
+    struct json_object *rope = add_object(m, "rope_parameters");
     char type[32] = "none";
-    json_object_object_add(m->config, "rope_parameters", rope);
     uint64_t turned = gguf_fields_integer(f, ".rope.dimension_count", (struct integer_range){2, INT32_MAX});
-    add_number(rope, "partial_rotary_factor", head_dim ? (double)turned / (double)head_dim : 1);
-    add_number(rope, "rope_theta", number_or(m, ".rope.freq_base", 10000));
+    add_number(m, rope, "partial_rotary_factor", head_dim ? (double)turned / (double)head_dim : 1);
+    add_number(m, rope, "rope_theta", number_or(m, ".rope.freq_base", 10000));
     if (has(m, ".rope.scaling.type"))
         gguf_fields_text(f, ".rope.scaling.type", type, sizeof type);
     bool yarn = strcmp(type, "yarn") == 0;
-    add_text(rope, "rope_type", yarn ? "yarn" : "default");
+    add_text(m, rope, "rope_type", yarn ? "yarn" : "default");
     if (!yarn && strcmp(type, "none") != 0)
         gguf_fields_fail(f, MOE_UNSUPPORTED, ".rope.scaling.type", "is \"%s\"; moechat computes \"yarn\" and \"none\"",
                          type);
     if (!yarn)
         return;
     uint64_t original = gguf_fields_integer(f, ".rope.scaling.original_context_length", any_count);
-    add_number(rope, "factor", gguf_fields_number(f, ".rope.scaling.factor", any_number));
-    json_object_object_add(rope, "original_max_position_embeddings", json_object_new_int64((int64_t)original));
+    add_number(m, rope, "factor", gguf_fields_number(f, ".rope.scaling.factor", any_number));
+    document_add_number(&m->document, rope, "original_max_position_embeddings", original);
 }
 
 static void read_qwen(struct maker *m)
@@ -535,8 +549,8 @@ static void read_qwen(struct maker *m)
     read_qwen_rope(m, head_dim);
     read_token_ids(m);
     bool next = strcmp(f->architecture, "qwen3next") == 0;
-    add_text(m->config, "model_type", next ? "qwen3_next" : "qwen3_5_moe_text");
-    json_object_object_add(m->config, "linear_value_heads_tiled", json_object_new_boolean(!next));
+    add_text(m, m->config, "model_type", next ? "qwen3_next" : "qwen3_5_moe_text");
+    add_flag(m, "linear_value_heads_tiled", !next);
 }
 
 // ---- kimi-linear
@@ -562,18 +576,17 @@ static void read_kimi(struct maker *m)
     static const char *const linear = "linear_attention";
     read_counts(m);
     add_count(m, "first_k_dense_replace", count_or(m, ".leading_dense_block_count", 0));
-    struct json_object *list = json_object_new_array();
-    json_object_object_add(m->config, "layer_types", list);
+    struct json_object *list = add_list(m, "layer_types");
     for (uint32_t i = 0; i < m->n_layers; i++)
-        json_object_array_add(list, json_object_new_string(has_no_key_head(m, i) ? linear : "full_attention"));
+        document_append_text(&m->document, list, has_no_key_head(m, i) ? linear : "full_attention");
     read_heads(m);
     read_router(m);
     need_sigmoid(m);
     if (!has(m, ".expert_weights_norm")) // the programs divide, and the converter does not say so
-        json_object_object_add(m->config, "norm_topk_prob", json_object_new_boolean(true));
+        add_flag(m, "norm_topk_prob", true);
     add_counts(m, delta_counts, N_DELTA_COUNTS);
     read_token_ids(m);
-    add_text(m->config, "model_type", "kimi_linear");
+    add_text(m, m->config, "model_type", "kimi_linear");
 }
 
 // What it has beyond Kimi-Linear. There is no key for its gates and the norm behind its experts, which it always has: a
@@ -587,15 +600,15 @@ static void read_kimi_k3(struct maker *m)
     read_kimi(m);
     add_counts(m, own, sizeof own / sizeof *own);
     if (has(m, bound))
-        add_number(m->config, "gate_lower_bound", gguf_fields_number(f, bound, any_number));
-    add_text(m->config, "hidden_act", "situ");
-    add_number(m->config, "activation_situ_beta", gguf_fields_number(f, ".activation.situ_beta", any_number));
-    add_number(m->config, "activation_situ_linear_beta",
+        add_number(m, m->config, "gate_lower_bound", gguf_fields_number(f, bound, any_number));
+    add_text(m, m->config, "hidden_act", "situ");
+    add_number(m, m->config, "activation_situ_beta", gguf_fields_number(f, ".activation.situ_beta", any_number));
+    add_number(m, m->config, "activation_situ_linear_beta",
                gguf_fields_number(f, ".activation.situ_linear_beta", any_number));
     static const char *const flags[] = {"use_full_rank_gate", "mla_use_output_gate", "latent_moe_use_norm"};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        json_object_object_add(m->config, flags[i], json_object_new_boolean(true));
-    add_text(m->config, "model_type", "kimi_k3_text");
+        add_flag(m, flags[i], true);
+    add_text(m, m->config, "model_type", "kimi_k3_text");
 }
 
 // ---- glm5-next
@@ -605,25 +618,23 @@ static void read_next_kinds(struct maker *m)
 {
     static const char key[] = ".attention.head_count_kv";
     const struct gguf_value *heads = gguf_fields_find(&m->f, key);
-    struct json_object *list = json_object_new_array();
-    json_object_object_add(m->config, "layer_types", list);
+    struct json_object *list = add_list(m, "layer_types");
     if (!heads || !heads->array || heads->count < m->n_layers)
         gguf_fields_fail(&m->f, MOE_FORMAT, key, "is no list of a number for each of %" PRIu32 " layers", m->n_layers);
     for (uint32_t i = 0; i < m->n_layers && !m->f.failed; i++) {
         uint64_t n = 0;
         if (!gguf_integer_at(heads, i, &n))
             gguf_fields_fail(&m->f, MOE_FORMAT, key, "has no whole number for layer %" PRIu32, i);
-        json_object_array_add(list, json_object_new_string(n ? "deepseek_sparse_attention" : "linear_attention"));
+        document_append_text(&m->document, list, n ? "deepseek_sparse_attention" : "linear_attention");
     }
 }
 
 static void add_dense_layers(struct maker *m)
 {
     uint64_t dense = count_or(m, ".leading_dense_block_count", 0);
-    struct json_object *list = json_object_new_array();
-    json_object_object_add(m->config, "mlp_layer_types", list);
+    struct json_object *list = add_list(m, "mlp_layer_types");
     for (uint32_t i = 0; i < m->n_layers; i++)
-        json_object_array_add(list, json_object_new_string(i < dense ? "dense" : "sparse"));
+        document_append_text(&m->document, list, i < dense ? "dense" : "sparse");
 }
 
 // One limit for all layers and all experts: a number, or as many of the same.
@@ -646,7 +657,7 @@ static void add_limit(struct maker *m)
     double limit = read_limit(m, ".swiglu_clamp_exp"), shared = has(m, of_shared) ? read_limit(m, of_shared) : limit;
     if (shared < limit || shared > limit)
         gguf_fields_fail(&m->f, MOE_UNSUPPORTED, of_shared, "is %g, not swiglu_clamp_exp (%g)", shared, limit);
-    add_number(m->config, "swiglu_limit", limit);
+    add_number(m, m->config, "swiglu_limit", limit);
 }
 
 static void check_layer_norm(struct maker *m)
@@ -675,17 +686,16 @@ static void read_glm5_next(struct maker *m)
     add_counts(m, own, sizeof own / sizeof *own);
     if (has(m, ".attention.indexer.types"))
         read_indexer_types(m);
-    json_object_object_add(m->config, "index_kpool_always_select_tail",
-                           json_object_new_boolean(!has(m, tail) || gguf_fields_flag(f, tail)));
+    add_flag(m, "index_kpool_always_select_tail", !has(m, tail) || gguf_fields_flag(f, tail));
     if (has(m, bound))
-        add_number(m->config, "linear_lower_bound", gguf_fields_number(f, bound, any_number));
+        add_number(m, m->config, "linear_lower_bound", gguf_fields_number(f, bound, any_number));
     else
-        json_object_object_add(m->config, "linear_lower_bound", NULL);
-    add_number(m->config, "hc_eps", gguf_fields_number(f, ".hyper_connection.epsilon", any_number));
+        document_add_null(&m->document, m->config, "linear_lower_bound");
+    add_number(m, m->config, "hc_eps", gguf_fields_number(f, ".hyper_connection.epsilon", any_number));
     add_limit(m);
     check_layer_norm(m);
     read_token_ids(m);
-    add_text(m->config, "model_type", "glm5_next_text");
+    add_text(m, m->config, "model_type", "glm5_next_text");
 }
 
 static const struct architecture architectures[] = {
@@ -710,7 +720,8 @@ static const struct architecture *find_architecture(const char *name)
 int gguf_config_make(const struct gguf_set *set, struct json_object **config, struct moe_err *err)
 {
     char architecture[64] = "";
-    struct maker m = {.set = set, .config = json_object_new_object()};
+    struct maker m = {.set = set};
+    m.config = document_object(&m.document);
     m.f = (struct gguf_fields){.from = &set->head, .path = set->files[0].path, .architecture = "", .err = err};
     check_general(&m, architecture);
     if (!m.f.failed) {
@@ -718,16 +729,19 @@ int gguf_config_make(const struct gguf_set *set, struct json_object **config, st
         read_layers(&m);
         read_vocabulary(&m);
         find_architecture(architecture)->read(&m);
-        add_number(m.config, "rms_norm_eps", gguf_fields_number(&m.f, ".attention.layer_norm_rms_epsilon", any_number));
-        json_object_object_add(m.config, "tie_word_embeddings",
-                               json_object_new_boolean(!set->head_only && !gguf_set_tensor(set, "output.weight")));
+        add_number(&m, m.config, "rms_norm_eps",
+                   gguf_fields_number(&m.f, ".attention.layer_norm_rms_epsilon", any_number));
+        add_flag(&m, "tie_word_embeddings", !set->head_only && !gguf_set_tensor(set, "output.weight"));
     }
-    if (m.f.failed) {
+    int code = m.f.failed;
+    if (m.document.lost) // what looks wrong then may only be missing
+        code = moe_fail(err, MOE_NO_MEMORY, "%.300s: no memory to read its keys", set->files[0].path);
+    if (code) {
         json_object_put(m.config);
         m.config = NULL;
     }
     *config = m.config;
-    return m.f.failed;
+    return code;
 }
 
 // The key behind the field that `at` begins with, up to a colon; NULL: of no one key.

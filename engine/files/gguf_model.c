@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "engine/base/document.h"
 #include "engine/base/err.h"
 #include "engine/base/file.h"
 #include "engine/files/checkpoint.h"
@@ -278,15 +279,20 @@ static int read_suggestion(const struct gguf *gguf, const char *path, struct moe
                 {"general.sampling.top_p", "top_p"},
                 {"general.sampling.min_p", "min_p"}};
     struct gguf_fields f = {.from = gguf, .path = path, .architecture = "", .err = err};
-    struct json_object *root = json_object_new_object();
+    struct document document = {0};
+    struct json_object *root = document_object(&document);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (!gguf_fields_find(&f, keys[i].key))
             continue;
         double number = gguf_fields_number(&f, keys[i].key, (struct number_range){-1, 1e9});
-        json_object_object_add(root, keys[i].field,
-                               i == 1 ? json_object_new_int64((int64_t)number) : json_object_new_double(number));
+        document_add(&document, root, keys[i].field,
+                     i == 1 ? json_object_new_int64((int64_t)number) : json_object_new_double(number));
     }
-    int code = f.failed ? f.failed : suggestion_take(root, path, suggestion, err);
+    int code = f.failed;
+    if (!code && document.lost)
+        code = moe_fail(err, MOE_NO_MEMORY, "%.300s: no memory to read its keys", path);
+    if (!code)
+        code = suggestion_take(root, path, suggestion, err);
     suggestion->from_gguf = suggestion->given;
     json_object_put(root);
     return code;

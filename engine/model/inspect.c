@@ -59,19 +59,19 @@ static struct sizes sum_sizes(const struct package *package, const struct checkp
 }
 
 // What convert would make of a folder: a package of that name.
-static void plan_sizes(const struct package *package, const struct job *job, struct moe_description *d)
+static int plan_sizes(const struct package *package, const struct job *job, struct moe_description *d,
+                      struct moe_err *err)
 {
-    const struct manifest_facts facts = {.name = package->name,
-                                         .template_name = package->template_name,
-                                         .job = job,
-                                         .tokenizer_type = package->tokenizer_type,
-                                         .tokenizer_file =
-                                             package->tokenizer.path ? file_base_name(package->tokenizer.path) : "",
-                                         .tokenizer_bytes = package->tokenizer.path ? package->tokenizer.bytes : 0};
+    const struct manifest_facts facts = manifest_facts_of(package, job, package->name);
     char folder[BESIDE_FOLDER_SIZE];
+    uint64_t manifest;
+    int code = manifest_bytes(&facts, &manifest, err);
+    if (code)
+        return code;
     beside_folder(package, folder);
     d->weights_bytes = job->bytes;
-    d->package_bytes = job->bytes + beside_bytes(folder) + manifest_bytes(&facts);
+    d->package_bytes = job->bytes + beside_bytes(folder) + manifest;
+    return MOE_OK;
 }
 
 // What `moechat convert` would write with its defaults, for the folder itself never runs; one that it would refuse is
@@ -83,7 +83,7 @@ static int describe_planned(const struct package *package, struct moe_descriptio
     int code = job_make(&job, err);
     if (code)
         return code;
-    plan_sizes(package, &job, d);
+    code = plan_sizes(package, &job, d, err);
     d->resident_bytes = 0;
     for (size_t i = 0; i < job.count; i++)
         d->resident_bytes += job.tensors[i].bytes; // as sum_sizes has it of the package
@@ -94,7 +94,7 @@ static int describe_planned(const struct package *package, struct moe_descriptio
         d->all_experts_bytes += bytes * s->n_routed_experts;
     }
     job_release(&job);
-    return MOE_OK;
+    return code;
 }
 
 static void say_left_out(const struct checkpoint *c, char text[256])
@@ -245,14 +245,15 @@ int package_describe(const struct package *package, struct moe_description *desc
 }
 
 // What convert would make of a folder that runs as it is; where it would refuse, the sizes stay the folder's own.
-static void plan_package(const struct package *package, struct moe_description *d)
+static int plan_package(const struct package *package, struct moe_description *d, struct moe_err *err)
 {
-    struct moe_err refused;
     struct job job = {.from = package->checkpoint, .shape = &package->shape, .source_layers = package->layers};
-    if (job_make(&job, &refused))
-        return;
-    plan_sizes(package, &job, d);
+    int code = job_make(&job, err);
+    if (code)
+        return code == MOE_NO_MEMORY ? code : MOE_OK;
+    code = plan_sizes(package, &job, d, err);
     job_release(&job);
+    return code;
 }
 
 int moe_inspect(const char *directory, struct moe_description *description, struct moe_err *err)
@@ -263,7 +264,7 @@ int moe_inspect(const char *directory, struct moe_description *description, stru
         return code;
     code = package_describe(&package, description, err);
     if (!code && package.checkpoint && description->runs)
-        plan_package(&package, description);
+        code = plan_package(&package, description, err);
     package_release(&package);
     return code;
 }

@@ -37,6 +37,9 @@ struct json_object *__real_json_object_new_object(void);
 struct json_object *__real_json_object_new_array(void);
 struct json_object *__real_json_object_new_string(const char *text);
 struct json_object *__real_json_object_new_uint64(uint64_t number);
+struct json_object *__real_json_object_new_int64(int64_t number);
+struct json_object *__real_json_object_new_double(double number);
+struct json_object *__real_json_object_new_boolean(json_bool flag);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes);
 void *__wrap_realloc(void *memory, size_t bytes);
@@ -48,6 +51,9 @@ struct json_object *__wrap_json_object_new_object(void);
 struct json_object *__wrap_json_object_new_array(void);
 struct json_object *__wrap_json_object_new_string(const char *text);
 struct json_object *__wrap_json_object_new_uint64(uint64_t number);
+struct json_object *__wrap_json_object_new_boolean(json_bool flag);
+struct json_object *__wrap_json_object_new_double(double number);
+struct json_object *__wrap_json_object_new_int64(int64_t number);
 
 static size_t home_of(const void *memory)
 {
@@ -158,6 +164,21 @@ struct json_object *__wrap_json_object_new_string(const char *text)
 struct json_object *__wrap_json_object_new_uint64(uint64_t number)
 {
     return with_json && is_refused() ? NULL : __real_json_object_new_uint64(number);
+}
+
+struct json_object *__wrap_json_object_new_int64(int64_t number)
+{
+    return with_json && is_refused() ? NULL : __real_json_object_new_int64(number);
+}
+
+struct json_object *__wrap_json_object_new_double(double number)
+{
+    return with_json && is_refused() ? NULL : __real_json_object_new_double(number);
+}
+
+struct json_object *__wrap_json_object_new_boolean(json_bool flag)
+{
+    return with_json && is_refused() ? NULL : __real_json_object_new_boolean(flag);
 }
 
 static void arm(long at)
@@ -300,15 +321,39 @@ static int convert(struct work *work)
     return code;
 }
 
+static void add_description(struct work *work, const struct moe_description *about)
+{
+    const uint64_t facts[] = {about->n_layers,
+                              about->n_moe_layers,
+                              about->top_k,
+                              about->q_lora_rank,
+                              about->v_head_dim,
+                              about->max_position_embeddings,
+                              about->n_eos,
+                              about->parameters,
+                              about->resident_bytes,
+                              about->kv_row_bytes_f32,
+                              about->all_experts_bytes,
+                              about->package_bytes};
+    const double suggested[] = {about->suggestion.temperature, about->suggestion.top_p, about->suggestion.min_p};
+    add_to_sum(work, about->model_type, strlen(about->model_type));
+    add_to_sum(work, about->template_name, strlen(about->template_name));
+    add_to_sum(work, &about->bos_token_id, sizeof about->bos_token_id);
+    add_to_sum(work, about->eos_token_ids, about->n_eos * sizeof *about->eos_token_ids);
+    add_to_sum(work, facts, sizeof facts);
+    add_to_sum(work, suggested, sizeof suggested);
+}
+
 // As `moechat info` looks at a file or folder, before its download too, and at its vocabulary.
 static int look(struct work *work)
 {
     static struct moe_description about; // large
     struct moe_vocabulary *vocabulary = NULL;
     struct moe_err err = {0};
+    memset(&about, 0, sizeof about);
     int code = moe_inspect(work->path, &about, &err);
     if (!code)
-        add_to_sum(work, &about.all_experts_bytes, sizeof about.all_experts_bytes);
+        add_description(work, &about);
     if (!code && strstr(work->path, "gguf-chat"))
         code = moe_vocabulary_open(work->path, &vocabulary, &err);
     if (!code)
@@ -384,7 +429,7 @@ static void looks_say_it(struct harness *t)
                                         "tests/golden/gguf-qwen35moe/checkpoint",
                                         "tests/golden/ck-kimi-k3-mlx/checkpoint"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        refuse_each(t, (struct work){.path = paths[i], .does = look}, (long)i, (i < 2 ? 1 : 3) * SLOWER);
+        refuse_each(t, (struct work){.path = paths[i], .does = look, .json = true}, (long)i, (i < 2 ? 1 : 3) * SLOWER);
 }
 
 static void conversions_say_it(struct harness *t)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Puts JSON together.
-#include "engine/convert/document.h"
+#include "engine/base/document.h"
 
 struct json_object *document_object(struct document *d)
 {
@@ -16,12 +16,13 @@ struct json_object *document_array(struct document *d)
     return array;
 }
 
-void document_add(struct document *d, struct json_object *to, const char *key, struct json_object *value)
+struct json_object *document_add(struct document *d, struct json_object *to, const char *key, struct json_object *value)
 {
     if (to && value && json_object_object_add(to, key, value) == 0)
-        return;
+        return value;
     d->lost = true;
     json_object_put(value);
+    return NULL;
 }
 
 void document_append(struct document *d, struct json_object *to, struct json_object *value)
@@ -42,9 +43,19 @@ void document_add_number(struct document *d, struct json_object *to, const char 
     document_add(d, to, key, json_object_new_uint64(number));
 }
 
+void document_add_null(struct document *d, struct json_object *to, const char *key)
+{
+    d->lost |= !to || json_object_object_add(to, key, NULL) != 0;
+}
+
 void document_append_number(struct document *d, struct json_object *to, uint64_t number)
 {
     document_append(d, to, json_object_new_uint64(number));
+}
+
+void document_append_text(struct document *d, struct json_object *to, const char *text)
+{
+    document_append(d, to, json_object_new_string(text));
 }
 
 const char *document_text(const struct document *d, struct json_object *root, int flags)
