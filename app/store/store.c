@@ -199,6 +199,19 @@ static enum store_code fail_busy(const char *name, long holder, struct store_err
                       process);
 }
 
+// A list that looks whether a session is open holds its lock for an instant, which is no reason to refuse it.
+static int lock_exclusively(int fd)
+{
+    enum { LOOKS = 20 };
+    const struct timespec while_others_look = {0, 2000000};
+    int locked = flock(fd, LOCK_EX | LOCK_NB);
+    for (int i = 0; i < LOOKS && locked != 0 && errno == EWOULDBLOCK; i++) {
+        nanosleep(&while_others_look, NULL);
+        locked = flock(fd, LOCK_EX | LOCK_NB);
+    }
+    return locked;
+}
+
 enum store_code store_lock(const struct store *store, const char *name, int *lock, struct store_error *error)
 {
     const struct store_io *io = store->io;
@@ -212,7 +225,7 @@ enum store_code store_lock(const struct store *store, const char *name, int *loc
         return store_not_found(name, error);
     if (fd < 0)
         return store_fail_path(path.text, errno, error);
-    int locked = flock(fd, LOCK_EX | LOCK_NB), failed = errno;
+    int locked = lock_exclusively(fd), failed = errno;
     if (locked != 0 && failed != EWOULDBLOCK) {
         io->close(io->context, fd);
         return store_fail(error, STORE_IO, "%s: cannot be locked: %s", path.text, strerror(failed));
@@ -572,7 +585,7 @@ enum store_code store_remove(const struct store *store, const char *name, struct
     sweep(store);
     io->close(io->context, lock);
     if (failed)
-        return store_fail_path(from.text, failed, error);
+        return store_fail_path(moved ? store->root : from.text, failed, error);
     return left
                ? store_fail(error, STORE_IO, "\"%s\" is no session any more, but its files are still there: %.900s: %s",
                             name, to.text, strerror(left))

@@ -177,6 +177,10 @@ static int open_model(struct bench *bench)
 
 static int measure(struct bench *bench)
 {
+    if (*moe_model_notice(bench->model)) {
+        progress_clear(&bench->progress);
+        report("%s", moe_model_notice(bench->model));
+    }
     bench->copy_rate = measure_copy(bench->options->model.device);
     int code = make_ids(bench) ? 0 : backend_fail(&bench->err, MOE_NO_MEMORY, "no memory for the token ids");
     size_t runs = bench->options->asked.runs;

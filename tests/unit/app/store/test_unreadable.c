@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Sessions that can't be opened, removed or listed as they are, and what is said of them.
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -74,6 +76,46 @@ static void one_who_looks_is_not_in_the_way(struct harness *t)
     CHECK_EQ(t, flock(looks, LOCK_SH | LOCK_NB), 0);
     CHECK(t, !store_is_locked(&p->store, "talk"));
     close(looks);
+    close_place(p);
+}
+
+static struct {
+    const struct store *store;
+    atomic_bool done;
+    atomic_uint looks;
+} looker;
+
+static void *look_on(void *unused)
+{
+    while (!atomic_load(&looker.done)) {
+        store_is_locked(looker.store, "talk");
+        atomic_fetch_add(&looker.looks, 1);
+    }
+    return unused;
+}
+
+// Nor for those who open it.
+static void one_who_looks_is_no_other_moechat(struct harness *t)
+{
+    enum { TIMES = 300 };
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "talk");
+    exchange(t, p, saved, "one", "first");
+    saved_close(saved);
+    pthread_t thread;
+    unsigned refused = 0;
+    looker.store = &p->store;
+    CHECK_EQ(t, pthread_create(&thread, NULL, look_on, NULL), 0);
+    for (int i = 0; i < TIMES || !atomic_load(&looker.looks); i++) {
+        int lock;
+        if (store_lock(&p->store, "talk", &lock, &p->error) == STORE_OK)
+            close(lock);
+        else
+            refused++;
+    }
+    CHECK_EQ(t, refused, 0);
+    atomic_store(&looker.done, true);
+    pthread_join(thread, NULL);
     close_place(p);
 }
 
@@ -209,13 +251,10 @@ static void what_is_too_long_is_said(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(a_first_save_is_no_damage),
-        TEST(one_who_looks_is_not_in_the_way),
-        TEST(the_cap_writes_no_manifest_over_damage),
-        TEST(what_is_not_allowed_is_said),
-        TEST(what_somebody_else_sweeps_up_is_removed),
-        TEST(what_could_not_be_removed_is_said),
-        TEST(what_is_too_long_is_said),
+        TEST(a_first_save_is_no_damage),         TEST(one_who_looks_is_not_in_the_way),
+        TEST(one_who_looks_is_no_other_moechat), TEST(the_cap_writes_no_manifest_over_damage),
+        TEST(what_is_not_allowed_is_said),       TEST(what_somebody_else_sweeps_up_is_removed),
+        TEST(what_could_not_be_removed_is_said), TEST(what_is_too_long_is_said),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
