@@ -132,6 +132,21 @@ void gpu_copy_wait(gpu *g, uint64_t copy)
         gpu_fences_wait(g, &g->copies, copy);
 }
 
+void gpu_follow(gpu *g, uint64_t copy)
+{
+    const struct fences *f = &g->copies;
+    size_t at = 0;
+    if (gpu_failed(g) || gpu_copy_passed(g, copy) || gpu_failed(g))
+        return;
+    while (at + 1 < f->n && f->items[at].number < copy)
+        at++;
+    cl_int rc = clEnqueueBarrierWithWaitList(g->queue, 1, &f->items[at].event, NULL);
+    if (rc != CL_SUCCESS)
+        gpu_fail(g, GPU_LAUNCH, rc, "%s lets no op wait for a copy", g->info.name);
+    g->dirty = true;
+    g->fenced = false;
+}
+
 void gpu_copies_finish(gpu *g)
 {
     gpu_copy_wait(g, g->copies.last);

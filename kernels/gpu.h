@@ -135,6 +135,9 @@ uint64_t gpu_copy(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uin
 uint64_t gpu_copy_back(gpu *g, gpu_buf *buf, uint64_t offset, void *target, uint64_t bytes);
 bool gpu_copy_passed(gpu *g, uint64_t copy); // doesn't block
 void gpu_copy_wait(gpu *g, uint64_t copy);
+// Ops that are enqueued from now on run behind the copy and see its bytes; nobody waits here. Its source stays untouched
+// until it has passed, as ever.
+void gpu_follow(gpu *g, uint64_t copy);
 // Blocks until all earlier commands are done and the bytes are there. 0, or a code with *err filled.
 int gpu_read(gpu *g, gpu_buf *buf, uint64_t offset, void *target, uint64_t bytes, struct gpu_error *err);
 // The same for several ranges, with one wait for all.

@@ -32,7 +32,8 @@ struct gpu {
     bool failed;
     bool lazy_copies; // copies pass, and their bytes arrive, only when somebody waits
     uint64_t copy, copied;
-    uint64_t lost; // the copy of this number never arrives
+    uint64_t followed; // gpu_follow's last
+    uint64_t lost;     // the copy of this number never arrives
     struct rig_copy {
         gpu_buf *buf;
         uint64_t offset, bytes;
@@ -190,6 +191,11 @@ void gpu_copy_wait(gpu *g, uint64_t copy)
     g->copy_waits++;
     while (g->copied < copy)
         rig_copy_one(g);
+}
+
+void gpu_follow(gpu *g, uint64_t copy)
+{
+    g->followed = copy;
 }
 
 bool gpu_failed(const gpu *g)
@@ -495,6 +501,8 @@ static inline int rig_look_at_new(expert_store *const *store, int result)
 #define expert_ready(store, place)     rig_look(store, "expert_ready", (expert_ready)(store, place))
 #define expert_wait(store, ...)        rig_look(store, "expert_wait", (expert_wait)(store, __VA_ARGS__))
 #define expert_wait_any(store, ...)    rig_look(store, "expert_wait_any", (expert_wait_any)(store, __VA_ARGS__))
+#define expert_is_coming(store, place) rig_look(store, "expert_is_coming", (expert_is_coming)(store, place))
+#define expert_confirm(store, err)     rig_look(store, "expert_confirm", (expert_confirm)(store, err))
 #define expert_release(store, ...)     ((expert_release)(store, __VA_ARGS__), (void)rig_look(store, "expert_release", 0))
 #define expert_layer_stays(store, ...) rig_look(store, "expert_layer_stays", (expert_layer_stays)(store, __VA_ARGS__))
 #define expert_note_uses(store, ...)   rig_look(store, "expert_note_uses", (expert_note_uses)(store, __VA_ARGS__))

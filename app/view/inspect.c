@@ -99,8 +99,9 @@ static void print_time(const struct inspect *inspect, const struct moe_telemetry
             fprintf(inspect->out, " %s %.2f", figures_interval_word((enum moe_interval)i), (double)step->ns[i] / 1e6);
     fputc('\n', inspect->out);
     if (step->shared_out)
-        fputs("Attention, router, experts and head are estimated: only one token in 64 is timed part by part.\n",
-              inspect->out);
+        fprintf(inspect->out,
+                "Attention, router,%s experts and head are estimated: only one token in 64 is timed part by part.\n",
+                step->ns[MOE_ON_COPY] ? " copy," : "");
 }
 
 static void print_experts(struct inspect *inspect, const struct moe_telemetry *step)

@@ -111,11 +111,15 @@ static int end_copy(expert_store *store, struct slot *slot, struct moe_err *err)
         return failed;
     }
     let_go_of_source(store, slot);
-    if (expert_has_host(store))
+    if (expert_has_host(store) && !slot->followed)
         store->layers[slot->key / store->n_experts].bytes_device += expert_blob_bytes(store, slot);
     expert_became_ready(store, slot);
-    if (!slot->pins) // nobody waits any more; no op has used it, and the next request may
+    if (slot->pins)
+        return MOE_OK;
+    if (gpu_fence_passed(store->g, slot->fence)) // nobody waits any more, and the next request may use it
         tier_free(&class_of(store, slot)->device, slot);
+    else // ops were given that follow the copy
+        tier_cool(&class_of(store, slot)->device, slot, gpu_fence(store->g));
     return MOE_OK;
 }
 
@@ -369,8 +373,6 @@ int expert_take_in(expert_store *store, int wait_ms, uint32_t layer, struct moe_
 void expert_abandon(expert_store *store, struct slot *slot)
 {
     struct slot *reading = expert_has_host(store) ? slot->source : slot;
-    if (slot->state == SLOT_COPYING)
-        return;
     if (slot->state == SLOT_READING) {
         if (reading->pins > (reading != slot) || !flights_withdraw(&store->flights, reading->flight))
             return;

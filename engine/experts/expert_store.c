@@ -300,6 +300,33 @@ bool expert_ready(expert_store *store, const struct expert_place *place)
     return slot->state == SLOT_READY;
 }
 
+bool expert_is_coming(expert_store *store, const struct expert_place *place)
+{
+    return expert_ready(store, place) || slot_at(store, place)->state == SLOT_COPYING;
+}
+
+// Copies run in their order, so the last of them is behind all.
+void expert_follow(expert_store *store, const struct expert_place *places, const uint32_t *which, uint32_t n)
+{
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        struct slot *slot = slot_at(store, &places[which[i]]);
+        if (slot->state != SLOT_COPYING)
+            continue;
+        last = slot->copy > last ? slot->copy : last;
+        if (expert_has_host(store) && !slot->followed)
+            store->layers[places[which[i]].layer].bytes_device += expert_blob_bytes(store, slot);
+        slot->followed = true;
+    }
+    if (last)
+        gpu_follow(store->g, last);
+}
+
+int expert_confirm(expert_store *store, struct moe_err *err)
+{
+    return expert_take_in(store, 0, store->first_moe_layer, err);
+}
+
 void expert_store_settle(expert_store *store)
 {
     expert_take_in(store, 0, store->first_moe_layer, &store->untold);
@@ -322,7 +349,8 @@ int expert_wait_any(expert_store *store, const struct expert_wait_list *list, st
     for (;;) {
         const struct expert_place *any = NULL;
         const struct expert_place *first = NULL;
-        uint64_t arrived = UINT64_MAX;
+        const struct expert_place *coming = NULL; // next
+        uint64_t arrived = UINT64_MAX, copy = UINT64_MAX;
         for (uint32_t i = 0; i < list->n; i++) {
             const struct expert_place *place = &list->places[i];
             if (list->done[i])
@@ -337,7 +365,12 @@ int expert_wait_any(expert_store *store, const struct expert_wait_list *list, st
                 first = place;
                 arrived = slot->arrived;
             }
+            if (list->follows && slot->state == SLOT_COPYING && slot->copy < copy) {
+                coming = place;
+                copy = slot->copy;
+            }
         }
+        first = first ? first : coming;
         if (first)
             return (int)(first - list->places);
         if (!any) {
@@ -360,6 +393,8 @@ void expert_release(expert_store *store, const struct expert_place *places, uint
             continue;
         if (slot->state == SLOT_READY)
             tier_cool(tier, slot, fence);
+        else if (slot->state == SLOT_COPYING)
+            slot->fence = fence; // of ops that may follow it
         else if (slot_is_loading(slot))
             expert_abandon(store, slot);
         else

@@ -99,8 +99,15 @@ struct expert_wait_list {
     uint32_t n;
     bool (*cancelled)(void *);
     void *context;
+    bool follows; // what is on its last way, from the host's memory, is there: expert_follow comes before its ops
 };
 int expert_wait_any(expert_store *store, const struct expert_wait_list *list, struct moe_err *err);
+// Takes in what has arrived. True: the device's next op may use the place behind expert_follow. Never blocks.
+bool expert_is_coming(expert_store *store, const struct expert_place *place);
+// For n of the places, of which that is true: the device's next ops run when their bytes are there. That the device
+// lost them on the way is told by whatever asks the store next; expert_confirm asks for nothing else.
+void expert_follow(expert_store *store, const struct expert_place *places, const uint32_t *which, uint32_t n);
+int expert_confirm(expert_store *store, struct moe_err *err);
 // What a request for it would call its origin now.
 enum moe_origin expert_where(const expert_store *store, uint32_t layer, uint32_t expert);
 // Has it a slot on the device? Its bytes may be on their way there.

@@ -133,6 +133,11 @@ static void take_prediction(struct prefetch *p, enum moe_prefetch predictor, exp
         expert_prefetch(store, prediction);
 }
 
+void prefetch_begin_token(struct prefetch *p)
+{
+    p->n_looks = 0; // an error may have left some
+}
+
 bool prefetch_looks(struct prefetch *p, enum moe_prefetch predictor, uint32_t layer, struct prefetch_look *look)
 {
     if (!p->gpu || p->n_looks == PREFETCH_LOOKS || layer + 1 == p->shape->n_layers || !wants(p, predictor))
@@ -197,7 +202,6 @@ static void score(struct prefetch *p, unsigned which, const int32_t *ids, expert
 void prefetch_chosen(struct prefetch *p, uint32_t layer, const int32_t *ids, expert_store *store)
 {
     const struct shape *s = p->shape;
-    p->n_looks = 0; // an error may have left some
     for (unsigned which = 0; which < MOE_PREDICTORS; which++)
         if (p->predicted[which])
             score(p, which, ids, store);

@@ -67,6 +67,7 @@ int prefetch_open(const struct prefetch_options *options, struct prefetch *prefe
 void prefetch_release(struct prefetch *prefetch);
 const char *prefetch_name(enum moe_prefetch policy); // "off", "previous" ...
 
+void prefetch_begin_token(struct prefetch *prefetch);
 // Is the router of the layer after this one, which is a MoE layer, to look at the state as it is now, for this
 // predictor? Then into *look.
 bool prefetch_looks(struct prefetch *prefetch, enum moe_prefetch predictor, uint32_t layer, struct prefetch_look *look);

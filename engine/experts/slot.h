@@ -44,8 +44,9 @@ struct slot {
     uint32_t size_class; // the store's that it belongs to
     uint32_t key;        // layer * n_routed_experts + expert, unless EMPTY
     uint32_t pins;
+    bool followed;               // COPYING: ops were given that run behind its copy, which is counted
     bool prefetched;             // its load was begun before anybody asked for it, and nobody has yet
-    uint64_t fence;              // READY: of the last release
+    uint64_t fence;              // COPYING, READY: of the last release; 0: there was none
     uint64_t arrived;            // READY: serial of when it became that
     uint64_t copy;               // COPYING, WRITING_BACK, READING with copied > 0: number of its last copy
     uint64_t copied;             // READING with a source, COPYING: bytes that were given to copies

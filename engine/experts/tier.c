@@ -91,6 +91,8 @@ void tier_take(struct tier *tier, struct slot *slot, uint32_t key)
     slot->key = key;
     slot->source = NULL;
     slot->copied = 0;
+    slot->fence = 0;
+    slot->followed = false;
     slot->failure = (struct read_failure){.result = READ_FULL};
     tier->table[key] = tier_index(tier, slot);
     cache_policy_hold(tier->policy, tier_index(tier, slot), key);

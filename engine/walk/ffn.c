@@ -127,27 +127,55 @@ int ffn_prove_choice(const struct pass *pass, uint32_t layer, uint32_t row, cons
     return MOE_OK;
 }
 
-int ffn_read_choice(const struct pass *pass, uint32_t layer, struct moe_err *err)
+static void choice_ranges(const struct pass *pass, uint32_t layer, struct gpu_range ranges[2])
 {
-    const struct shape *s = pass->shape;
-    struct scratch *scratch = pass->scratch;
-    size_t count = (size_t)pass->rows * s->top_k, at = ffn_choice(pass, layer);
-    size_t first = at + (size_t)pass->first * s->top_k;
+    const struct scratch *scratch = pass->scratch;
+    uint32_t top_k = pass->shape->top_k;
+    size_t count = (size_t)pass->rows * top_k, at = ffn_choice(pass, layer), first = at + (size_t)pass->first * top_k;
     int32_t *chosen = scratch->router_ids + first;
     float *weights = scratch->router_weights + first;
-    const struct gpu_range choice[] = {
-        {scratch->buf[SCRATCH_ROUTER_IDS], at * sizeof *chosen, chosen, count * sizeof *chosen},
-        {scratch->buf[SCRATCH_ROUTER_WEIGHTS], at * sizeof *weights, weights, count * sizeof *weights},
-    };
+    ranges[0] =
+        (struct gpu_range){scratch->buf[SCRATCH_ROUTER_IDS], at * sizeof *chosen, chosen, count * sizeof *chosen};
+    ranges[1] = (struct gpu_range){scratch->buf[SCRATCH_ROUTER_WEIGHTS], at * sizeof *weights, weights,
+                                   count * sizeof *weights};
+}
+
+static int prove_rows(const struct pass *pass, uint32_t layer, const int32_t *chosen, struct moe_err *err)
+{
+    int code = MOE_OK;
+    for (uint32_t row = 0; row < pass->rows && !code; row++)
+        code = ffn_prove_choice(pass, layer, row, chosen + (size_t)row * pass->shape->top_k, err);
+    return code;
+}
+
+int ffn_read_choice(const struct pass *pass, uint32_t layer, struct moe_err *err)
+{
+    struct gpu_range ranges[2];
+    struct gpu_error device;
+    choice_ranges(pass, layer, ranges);
+    pass_stage(pass, STAGE_WAIT, layer);
+    int failed = gpu_read_ranges(pass->gpu, ranges, 2, &device);
+    pass_stage(pass, STAGE_HOST, layer);
+    return failed ? moe_fail_gpu(err, &device) : prove_rows(pass, layer, ranges[0].target, err);
+}
+
+void ffn_send_choice(const struct pass *pass, uint32_t layer, struct ffn_choice_read *read)
+{
+    choice_ranges(pass, layer, read->ranges);
+    read->fence = gpu_read_begin(pass->gpu, read->ranges, 2);
+}
+
+int ffn_receive_choice(const struct pass *pass, uint32_t layer, const struct ffn_choice_read *read, struct moe_err *err)
+{
     struct gpu_error device;
     pass_stage(pass, STAGE_WAIT, layer);
-    int failed = gpu_read_ranges(pass->gpu, choice, 2, &device);
+    int failed = gpu_read_end(pass->gpu, read->ranges, 2, read->fence, &device);
     pass_stage(pass, STAGE_HOST, layer);
     if (failed)
         return moe_fail_gpu(err, &device);
-    int code = MOE_OK;
-    for (uint32_t row = 0; row < pass->rows && !code; row++)
-        code = ffn_prove_choice(pass, layer, row, chosen + (size_t)row * s->top_k, err);
+    int code = prove_rows(pass, layer, read->ranges[0].target, err);
+    if (code && gpu_read_ranges(pass->gpu, read->ranges, 2, &device)) // which asks the device what became of it
+        code = moe_fail_gpu(err, &device);
     return code;
 }
 

@@ -31,6 +31,14 @@ struct projection ffn_shared_gate(const struct pass *pass, uint32_t layer);
 uint32_t ffn_choice(const struct pass *pass, uint32_t layer);
 // Brings a layer's ids and weights to the host, where a row of the pass has its own, and proves them.
 int ffn_read_choice(const struct pass *pass, uint32_t layer, struct moe_err *err);
+// The same in two steps: what the device is given in between runs while the host looks at the choice.
+struct ffn_choice_read {
+    struct gpu_range ranges[2]; // ids, weights
+    uint64_t fence;
+};
+void ffn_send_choice(const struct pass *pass, uint32_t layer, struct ffn_choice_read *read);
+int ffn_receive_choice(const struct pass *pass, uint32_t layer, const struct ffn_choice_read *read,
+                       struct moe_err *err);
 // Are these ids of a row of the pass what a router can say?
 int ffn_prove_choice(const struct pass *pass, uint32_t layer, uint32_t row, const int32_t *ids, struct moe_err *err);
 // Puts a decoded token's experts that are there and lie in one buffer to work, each into its partial sum.

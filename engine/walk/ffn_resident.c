@@ -28,9 +28,9 @@ void ffn_begin_token(const struct pass *pass)
     bool some_may = routed->prefetch.acting == MOE_PREFETCH_OFF && !expert_store_traces(routed->store);
     if (n < n_layers && !some_may)
         memset(routed->stays, 0, n_layers * sizeof *routed->stays);
-    routed->untold = false;
-    if (n == n_layers || (n && some_may))
-        pass_runs_ahead(pass);
+    routed->untold = routed->followed = false;
+    prefetch_begin_token(&routed->prefetch);
+    pass_runs_ahead(pass);
 }
 
 // Op by op, as the streamed way has it.

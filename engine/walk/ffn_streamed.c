@@ -60,21 +60,37 @@ static void join(const struct pass *pass, struct args_places *batch, uint32_t ra
     pass_used(pass, &(struct telemetry_use){place, rank, 1, weight});
 }
 
-// Waits for one of those that are left, and takes those with it that are there and lie in the same buffer. Returns
-// that; NULL after failing.
+// The device waits for the batch's copies, and the host for nothing.
+static void follow(const struct pass *pass, const struct args_places *batch)
+{
+    struct routed *routed = pass->routed;
+    uint32_t layer = routed->places[batch->rank[0]].layer;
+    pass_stage(pass, STAGE_COPY, layer);
+    expert_follow(routed->store, routed->places, batch->rank, batch->n);
+    pass_stage(pass, STAGE_EXPERTS, layer);
+    routed->followed = true;
+}
+
+// Waits for one of those that are left, and takes those with it that are there and lie in the same buffer: those that
+// are, while there are such, then those that are being copied, and the device does the waiting. Returns the buffer;
+// NULL after failing.
 static gpu_buf *next_batch(const struct pass *pass, struct args_places *batch, struct moe_err *err)
 {
     struct routed *routed = pass->routed;
     const struct expert_place *places = routed->places;
     uint32_t top_k = pass->shape->top_k;
-    struct expert_wait_list list = {places, routed->done, top_k, observer_cancelled, pass->observer};
+    struct expert_wait_list list = {places, routed->done, top_k, observer_cancelled, pass->observer, true};
     int first = expert_wait_any(routed->store, &list, err);
     if (first < 0)
         return NULL;
+    bool (*joins)(expert_store *, const struct expert_place *) =
+        expert_ready(routed->store, &places[first]) ? expert_ready : expert_is_coming;
     join(pass, batch, (uint32_t)first);
     for (uint32_t k = 0; k < top_k && batch->n < routed->most_at_once; k++)
-        if (!routed->done[k] && places[k].buf == places[first].buf && expert_ready(routed->store, &places[k]))
+        if (!routed->done[k] && places[k].buf == places[first].buf && joins(routed->store, &places[k]))
             join(pass, batch, k);
+    if (joins == expert_is_coming)
+        follow(pass, batch);
     return places[first].buf;
 }
 
@@ -109,14 +125,20 @@ static int run_choice(const struct pass *pass, uint32_t layer, struct moe_err *e
     return code;
 }
 
+// What needs no choice, given to the device while that comes to the host.
+static void run_meanwhile(const struct pass *pass, uint32_t layer)
+{
+    look_ahead(pass, layer, MOE_PREFETCH_ROUTER);
+    pass_stage(pass, STAGE_MLP, layer);
+    add_shared(pass, layer, SHARED_WHILE_READING);
+    look_ahead(pass, layer, MOE_PREFETCH_ROUTER_SHARED);
+    prefetch_send(&pass->routed->prefetch);
+}
+
 // Whatever came first, the partial sums are added up in the router's rank order.
 static int add_experts(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
     struct routed *routed = pass->routed;
-    look_ahead(pass, layer, MOE_PREFETCH_ROUTER);
-    add_shared(pass, layer, SHARED_WHILE_READING);
-    look_ahead(pass, layer, MOE_PREFETCH_ROUTER_SHARED);
-    prefetch_send(&routed->prefetch);
     int code = run_choice(pass, layer, err);
     if (code)
         return code;
@@ -143,8 +165,11 @@ static void let_go(const struct pass *pass, int code)
 int ffn_streamed(const struct pass *pass, uint32_t layer, struct moe_err *err)
 {
     struct routed *routed = pass->routed;
+    struct ffn_choice_read read;
+    ffn_send_choice(pass, layer, &read);
+    run_meanwhile(pass, layer);
     prefetch_idle(&routed->prefetch, routed->store); // the device has this layer's first half to do
-    int code = ffn_read_choice(pass, layer, err);
+    int code = ffn_receive_choice(pass, layer, &read, err);
     if (code)
         return code;
     pass_stage(pass, STAGE_ASK, layer);

@@ -110,7 +110,8 @@ static int read_back(const struct pass *pass, const struct gpu_range *wanted, st
     if (gpu_read_ranges(pass->gpu, ranges, n, &device))
         return moe_fail_gpu(err, &device);
     pass_stage(pass, STAGE_HOST, pass->shape->n_layers);
-    return ffn_take_choices(pass, err);
+    int code = pass->decode && pass->routed->followed ? expert_confirm(pass->routed->store, err) : MOE_OK;
+    return code ? code : ffn_take_choices(pass, err);
 }
 
 void forward_derive(const struct pass *pass)

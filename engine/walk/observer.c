@@ -115,8 +115,8 @@ static void report_pace(struct observer *o, const struct stream *stream)
 static const enum moe_interval intervals[] = {
     [STAGE_ATTENTION] = MOE_ON_ATTENTION, [STAGE_ROUTER] = MOE_ON_ROUTER,
     [STAGE_MLP] = MOE_ON_EXPERTS,         [STAGE_ASK] = MOE_ON_HOST,
-    [STAGE_EXPERTS] = MOE_ON_EXPERTS,     [STAGE_HEAD] = MOE_ON_HEAD,
-    [STAGE_HOST] = MOE_ON_HOST,
+    [STAGE_COPY] = MOE_ON_COPY,           [STAGE_EXPERTS] = MOE_ON_EXPERTS,
+    [STAGE_HEAD] = MOE_ON_HEAD,           [STAGE_HOST] = MOE_ON_HOST,
 };
 
 // What is given from now on is for something else than what was given before.
@@ -162,7 +162,7 @@ void pass_stage(const struct pass *pass, enum stage stage, uint32_t layer)
     struct telemetry *t = &o->telemetry;
     if (stage == STAGE_EXPERTS && o->in_layer)
         telemetry_waited(t, o->store, layer);
-    else if (stage != STAGE_CHUNK)
+    else if (stage != STAGE_CHUNK && stage != STAGE_COPY)
         leave_layer(o);
     if (stage == STAGE_WAIT) {
         telemetry_settle(t, o->gpu, o->given);

@@ -18,6 +18,7 @@ enum stage {
     STAGE_ROUTER,    // its second: the norm and the router,
     STAGE_MLP,       // a dense or shared MLP,
     STAGE_ASK,       // the store is asked for routed experts,
+    STAGE_COPY,      // copies of theirs are waited for, by the device,
     STAGE_EXPERTS,   // which are put to work
     STAGE_HEAD,      // the last norm and the head
     STAGE_WAIT,      // the host waits for all that the device was given

@@ -17,6 +17,7 @@ struct routed {
     // A decoded token's experts that come from the store.
     struct expert_place *places; // [top_k], in rank order
     bool *done;                  // [top_k], those that were put to work
+    bool followed;               // ops of this token were given that run behind copies
     uint32_t most_at_once;       // put to work in one launch
     bool all_first;              // no hit computes before the last miss is there
     bool shared_last;            // the shared expert computes after them, not while they are read

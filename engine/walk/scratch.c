@@ -53,16 +53,14 @@ static int allocate_host(const struct shape *s, struct scratch *scratch)
     uint32_t n_moe_layers = s->n_layers - s->first_k_dense_replace;
     size_t chosen = (size_t)larger(scratch->group, n_moe_layers) * s->top_k;
     uint64_t back = larger((uint64_t)scratch->group * s->hidden_size, (uint64_t)scratch->logit_rows * s->vocab_size);
-    scratch->router_ids = calloc(chosen, sizeof *scratch->router_ids);
-    scratch->router_weights = calloc(chosen, sizeof *scratch->router_weights);
     scratch->expert_index = calloc(chosen, sizeof *scratch->expert_index);
     scratch->expert_weight = calloc(chosen, sizeof *scratch->expert_weight);
     scratch->expert_chain = calloc(chosen, 2 * sizeof *scratch->expert_chain);
     scratch->chain_last = calloc(scratch->group, sizeof *scratch->chain_last);
     scratch->expert_first = calloc((size_t)s->n_routed_experts + 2, sizeof *scratch->expert_first);
     scratch->host_rows = calloc(back, sizeof *scratch->host_rows);
-    return scratch->router_ids && scratch->router_weights && scratch->expert_index && scratch->expert_weight &&
-           scratch->expert_chain && scratch->chain_last && scratch->expert_first && scratch->host_rows;
+    return scratch->expert_index && scratch->expert_weight && scratch->expert_chain && scratch->chain_last &&
+           scratch->expert_first && scratch->host_rows;
 }
 
 uint64_t scratch_row_bytes(const struct shape *shape, uint32_t expert_rows)
@@ -97,9 +95,12 @@ int scratch_open(gpu *g, const struct scratch_options *options, struct scratch *
         return moe_fail(err, MOE_NO_MEMORY, "no host memory for groups of %u tokens; ask for a smaller --group", group);
     struct gpu_error err_of_host;
     scratch->gpu = g;
-    scratch->last_row = gpu_host_alloc(g, shape->vocab_size * sizeof(float), &err_of_host);
+    uint64_t chosen = larger(group, shape->n_layers - shape->first_k_dense_replace) * shape->top_k;
+    scratch->last_row = gpu_host_alloc(g, (shape->vocab_size + 2 * chosen) * sizeof(float), &err_of_host);
     if (!scratch->last_row)
         return moe_fail_gpu(err, &err_of_host);
+    scratch->router_weights = scratch->last_row + shape->vocab_size;
+    scratch->router_ids = (int32_t *)(scratch->router_weights + chosen);
     uint64_t elements[SCRATCH_COUNT] = {0};
     measure(options, scratch, elements);
     for (int i = 0; i < SCRATCH_COUNT; i++) {
@@ -117,8 +118,6 @@ void scratch_release(struct scratch *scratch)
 {
     for (int i = 0; i < SCRATCH_COUNT; i++)
         gpu_buf_free(scratch->buf[i]);
-    free(scratch->router_ids);
-    free(scratch->router_weights);
     free(scratch->expert_index);
     free(scratch->expert_weight);
     free(scratch->expert_chain);

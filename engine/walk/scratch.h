@@ -54,7 +54,8 @@ struct scratch {
     uint32_t *chain_last;   // [group], while chains are made
     uint32_t *expert_first; // [n_routed_experts + 2], where each expert's rows begin in the two above
     gpu *gpu;               // whose the next is
-    float *last_row;        // [vocab_size], page-locked: a decoded token's logits, which are waited for
+    float *last_row;        // [vocab_size], page-locked: a decoded token's logits, which are waited for; behind them
+                            // the router's choice, likewise
     float *host_rows;       // for what is read back: [group * hidden_size] or [logit_rows * vocab_size]
 };
 

@@ -90,23 +90,34 @@ void telemetry_look_rarely(struct telemetry *t)
     t->rarely = true;
 }
 
-// Of a step that is looked at rarely: keeps its shares if it was, else divides by those of the one that was.
+static bool has_copied(struct telemetry *t)
+{
+    const struct moe_telemetry *step = draft(t);
+    for (uint32_t i = 0; i < step->n_moe_layers; i++)
+        if (step->layers[i].bytes_device)
+            return true;
+    return false;
+}
+
+// Of a step that is looked at rarely: keeps its shares if it was, else divides by those of the one that was. Copies
+// have none where there were none.
 static void share_out(struct telemetry *t, uint64_t ns[MOE_INTERVALS])
 {
-    static const enum moe_interval shared[] = {MOE_ON_ATTENTION, MOE_ON_ROUTER, MOE_ON_EXPERTS, MOE_ON_HEAD};
-    enum { N = sizeof shared / sizeof *shared };
+    static const enum moe_interval shared[] = {MOE_ON_ATTENTION, MOE_ON_ROUTER, MOE_ON_EXPERTS, MOE_ON_HEAD,
+                                               MOE_ON_COPY};
+    int n = (int)(sizeof shared / sizeof *shared) - !has_copied(t);
     uint64_t sum = 0, left;
-    for (int i = 0; i < N; i++)
+    for (int i = 0; i < n; i++)
         sum += ns[shared[i]];
     if (!t->left) {
         t->left = TELEMETRY_EVERY - 1;
-        for (int i = 0; i < N; i++)
+        for (int i = 0; i < n; i++)
             t->shares[shared[i]] = sum ? (double)ns[shared[i]] / (double)sum : 0;
         return;
     }
     t->left--;
     left = sum;
-    for (int i = 1; i < N; i++) {
+    for (int i = 1; i < n; i++) {
         uint64_t part = (uint64_t)(t->shares[shared[i]] * (double)sum);
         ns[shared[i]] = part < left ? part : left;
         left -= ns[shared[i]];

@@ -7,8 +7,8 @@
 // name. The work behind them is enqueued already, so looking makes the device no slower.
 //
 // A step that hardly ever waits (telemetry_look_rarely) would wait for nothing but the marks: so of those only one in
-// TELEMETRY_EVERY has them, and what the others spent on attention, routers, experts and head, all told, is shared out
-// as it was in that one.
+// TELEMETRY_EVERY has them, and what the others spent on attention, routers, experts, copies and head, all told, is
+// shared out as it was in that one.
 #ifndef MOECHAT_ENGINE_WALK_TELEMETRY_H
 #define MOECHAT_ENGINE_WALK_TELEMETRY_H
 

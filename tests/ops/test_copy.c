@@ -20,10 +20,10 @@ static void check(struct harness *t, gpu *g)
 {
     struct gpu_error err = {0};
     gpu_buf *buf = gpu_buf_new(g, (uint64_t)COPIES * BYTES, &err);
-    gpu_buf *other = gpu_buf_new(g, BYTES, &err);
+    gpu_buf *other = gpu_buf_new(g, BYTES, &err), *all = gpu_buf_new(g, (uint64_t)COPIES * BYTES, &err);
     unsigned char *source[COPIES], *back = malloc(BYTES), *want = malloc(BYTES);
     uint64_t number[COPIES], before = gpu_counters(g).bytes_written;
-    CHECK(t, buf && other && back && want);
+    CHECK(t, buf && other && all && back && want);
     for (unsigned i = 0; i < COPIES; i++) {
         source[i] = gpu_host_alloc(g, BYTES, &err);
         fill(source[i], i);
@@ -41,6 +41,16 @@ static void check(struct harness *t, gpu *g)
         fill(want, i);
         CHECK(t, memcmp(back, want, BYTES) == 0);
     }
+    // Ops that follow a copy see its bytes, though nobody has waited for it.
+    for (unsigned i = 0; i < COPIES; i++) {
+        gpu_follow(g, gpu_copy(g, buf, (uint64_t)i * BYTES, source[COPIES - 1 - i], BYTES));
+        gpu_op_copy(g, &(struct args_copy){(uint64_t)COPIES * BYTES}, buf, all);
+        CHECK_EQ(t, gpu_read(g, all, (uint64_t)i * BYTES, back, BYTES, &err), GPU_OK);
+        fill(want, COPIES - 1 - i);
+        CHECK(t, memcmp(back, want, BYTES) == 0);
+    }
+    gpu_follow(g, gpu_copy(g, buf, 2 * (uint64_t)BYTES, source[2], BYTES));
+    before += gpu_describe(g)->shares_host_memory ? 0 : (COPIES + 1) * BYTES;
     // Back again, and in order with a copy over the same bytes.
     unsigned char *returned = gpu_host_alloc(g, BYTES, &err);
     uint64_t back_number = gpu_copy_back(g, buf, 2 * (uint64_t)BYTES, returned, BYTES);
@@ -60,6 +70,7 @@ static void check(struct harness *t, gpu *g)
     free(back);
     free(want);
     gpu_buf_free(other);
+    gpu_buf_free(all);
     gpu_buf_free(buf);
     gpu_close(g);
 }

@@ -47,6 +47,68 @@ static void a_place_is_ready_when_its_copy_has_passed(struct harness *t)
     rig_close(&rig);
 }
 
+// Whose ops follow the copies waits for none: what is on its last way counts as there, behind what is there, and its
+// slot is not filled anew before the ops are over, which may be long after the copy.
+static void ops_follow_copies(struct harness *t)
+{
+    struct rig rig;
+    struct moe_err err;
+    CHECK(t, rig_open(&rig, false));
+    rig.host_bytes = RIG_ALL * RIG_BLOB;
+    expert_store *store = rig_store(t, &rig, 3, NULL);
+    CHECK(t, rig_use(store, 2, (int32_t[]){0, 1, 2}, 3));
+    CHECK(t, rig_use(store, 1, (int32_t[]){0, 1, 2}, 3));
+    CHECK(t, rig_use(store, 2, (int32_t[]){0, 1}, 2));
+    rig.g.lazy_copies = rig.g.lazy = true;
+    rig.g.copy_waits = 0;
+    struct expert_place places[3];
+    bool done[3] = {false};
+    struct expert_wait_list list = {.places = places, .done = done, .n = 3, .follows = true};
+    CHECK_EQ(t, rig_acquire(store, 2, (int32_t[]){2, 0, 3}, 2, places), MOE_OK);
+    list.n = 2;
+    CHECK_EQ(t, expert_wait_any(store, &list, NULL), 1);
+    CHECK(t, expert_is_coming(store, &places[0]) && !expert_ready(store, &places[0]));
+    done[1] = true;
+    CHECK_EQ(t, expert_wait_any(store, &list, NULL), 0);
+    expert_follow(store, places, (uint32_t[]){1}, 1);
+    CHECK_EQ(t, rig.g.followed, 0); // it is there
+    expert_follow(store, places, (uint32_t[]){1, 0}, 2);
+    CHECK_EQ(t, rig.g.followed, rig.g.copy);
+    CHECK_EQ(t, rig.g.copy_waits, 0);
+    uint64_t copied = rig_counts(store, 2).bytes_device; // counted now, and once: it is this token's
+    CHECK_EQ(t, copied, 6 * RIG_BLOB);
+    expert_release(store, &places[1], 1);
+    expert_release(store, &places[0], 1);
+    uint64_t ops = rig.g.fence; // behind which those of the copied one are
+    // The copy passes, the ops don't: a request that needs all slots waits for them.
+    rig.g.lazy_copies = false;
+    gpu_copy_wait(&rig.g, rig.g.copy);
+    CHECK_EQ(t, expert_confirm(store, &err), MOE_OK);
+    CHECK(t, rig_holds(&places[0]) && rig.g.passed < ops);
+    CHECK_EQ(t, rig_counts(store, 2).bytes_device, copied);
+    CHECK_EQ(t, rig_acquire(store, 3, (int32_t[]){4, 5, 6}, 3, places), MOE_OK);
+    CHECK(t, rig.g.passed >= ops);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(t, expert_wait(store, &places[i], NULL, NULL, NULL), MOE_OK);
+    expert_release(store, places, 3);
+    // What is lost on the way after ops were given to follow it is told to whoever asks next.
+    rig.g.lazy_copies = true;
+    CHECK_EQ(t, rig_acquire(store, 2, (int32_t[]){1}, 1, places), MOE_OK);
+    list = (struct expert_wait_list){.places = places, .done = &(bool){false}, .n = 1, .follows = true};
+    CHECK_EQ(t, expert_wait_any(store, &list, NULL), 0);
+    expert_follow(store, places, (uint32_t[]){0}, 1);
+    expert_release(store, places, 1);
+    rig.g.lost = rig.g.copy;
+    gpu_copy_wait(&rig.g, rig.g.copy);
+    CHECK_EQ(t, expert_confirm(store, &err), MOE_DEVICE);
+    CHECK_STR(t, err.text, "the rig lost a command");
+    rig.g.lost = 0;
+    rig.g.lazy_copies = rig.g.lazy = false;
+    CHECK(t, rig_use(store, 2, (int32_t[]){0, 1, 2}, 3));
+    expert_store_close(store);
+    rig_close(&rig);
+}
+
 // An integrated GPU: files are read into slots that are mapped meanwhile, each a buffer of its own.
 static void mapped_memory_is_one_tier_without_copies(struct harness *t)
 {
@@ -335,13 +397,10 @@ static void a_beginning_that_was_lost_is_copied_again(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(a_place_is_ready_when_its_copy_has_passed),
-        TEST(mapped_memory_is_one_tier_without_copies),
-        TEST(both_tiers_hold_different_experts),
-        TEST(what_comes_back_can_be_asked_for_at_once),
-        TEST(copies_back_leave_slots_for_misses),
-        TEST(pieces_bring_one_expert_after_the_other),
-        TEST(a_beginning_is_copied_while_the_rest_is_read),
+        TEST(a_place_is_ready_when_its_copy_has_passed), TEST(ops_follow_copies),
+        TEST(mapped_memory_is_one_tier_without_copies),  TEST(both_tiers_hold_different_experts),
+        TEST(what_comes_back_can_be_asked_for_at_once),  TEST(copies_back_leave_slots_for_misses),
+        TEST(pieces_bring_one_expert_after_the_other),   TEST(a_beginning_is_copied_while_the_rest_is_read),
         TEST(a_beginning_that_was_lost_is_copied_again),
     };
     return HARNESS_RUN(tests, argc, argv);

@@ -101,6 +101,10 @@ static void a_token_waits_once(struct harness *t)
             CHECK_EQ(t, moe_session_decode(o.session, 1, NULL), 0);
             CHECK(t, !waiting || moe_session_telemetry(o.session)->waits > about->n_moe_layers);
             CHECK(t, !moe_session_telemetry(o.session)->shared_out);
+            // Streamed, a layer waits for its choice, and is looked at as rarely.
+            CHECK_EQ(t, moe_session_decode(o.session, 2, NULL), 0);
+            CHECK_EQ(t, moe_session_telemetry(o.session)->waits, waiting ? about->n_moe_layers + 1 : 0);
+            CHECK(t, moe_session_telemetry(o.session)->shared_out);
         }
         close_all(&o);
     }
