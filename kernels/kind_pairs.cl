@@ -201,20 +201,23 @@ INLINE void words_at(BYTES p, const uint n, uint *to)
         to[3] = word_across(fourth, last, shift);
 }
 
-// The n words behind a header of 1 or 2 bytes, which is returned.
+// The n words behind a header of 1 or 2 bytes, which is returned: of n + 1 in which it begins `shift` bits up.
+INLINE uint words_apart(const uint *words, uint shift, const uint header, const uint n, uint *to)
+{
+    UNROLL
+    for (uint i = 0; i < n; i++)
+        to[i] = word_across(words[i], words[i + 1], shift + header * 8);
+    return words[0] >> shift & (1u << header * 8) - 1;
+}
+
 INLINE uint words_behind(BYTES p, const uint header, const uint n, uint *to)
 {
-    uint shift = ((uint)(ulong)p & 3) * 8;
+    uint shift = ((uint)(ulong)p & 3) * 8, words[9];
     __global const uint *from = (__global const uint *)(p - (shift >> 3));
-    uint low = from[0];
-    uint head = low >> shift & (1u << header * 8) - 1;
     UNROLL
-    for (uint i = 0; i < n; i++) {
-        uint high = from[i + 1];
-        to[i] = word_across(low, high, shift + header * 8);
-        low = high;
-    }
-    return head;
+    for (uint i = 0; i <= n; i++)
+        words[i] = from[i];
+    return words_apart(words, shift, header, n, to);
 }
 
 // n words, 2 or a multiple of 4, from a multiple of 4, or where `whole` of as many bytes.

@@ -25,6 +25,7 @@
 #define PIECE_INPUTS 32
 #define PIECE_TOGETHER 2
 #define QUANTA_WORDS (BLOCK_BYTES / 4 - (KIND_BIAS ? 1 : 0)) // and Q5's bits in front
+#define HEADER_BYTES (BLOCK_BYTES % 4)                       // where there is no minimum
 struct piece {
     uint head;
     uint w[QUANTA_WORDS];
@@ -37,10 +38,8 @@ INLINE void piece_load(const struct kind_row *row, uint n, struct piece *to)
     UNROLL
     for (uint i = 0; i < QUANTA_WORDS; i++)
         to->w[i] = ((__global const uint *)p)[1 + i];
-#elif defined(KIND_IS_MXFP4)
-    to->head = words_behind(p, 1, QUANTA_WORDS, to->w);
 #else
-    to->head = words_behind(p, 2, QUANTA_WORDS, to->w);
+    to->head = words_behind(p, HEADER_BYTES, QUANTA_WORDS, to->w);
 #endif
 }
 INLINE uint piece_at(uint n, const uint set)

@@ -8,17 +8,17 @@
 // a row.
 // Kinds with spans (kind_spans.cl) have their blocks copied to local memory. There the four lanes of a row share each group
 // of inputs, and groups take turns: B has one's x in columns 2j and 2j + 1 in its turn, so a lane gets back the sums of
-// group j, whose scales it applies.
+// group j, whose scales it applies. Pieces of kinds with small blocks come by way of local memory, too (kind_near.cl).
 #if PIECES && NVIDIA_MMA && !SHAPE_CPU
 
 #ifdef SPANS
 #define CHUNK_INPUTS (SPAN_QUADS > 12 ? TEAM_SPAN_INPUTS * 3 / 4 : TEAM_SPAN_INPUTS)
 #define SPAN_STRIDE (SPAN_QUADS | 1) // uint4 from row to row: odd, that rows lie in different banks
-#define TEAM_WARPS (TEAM_ITEMS / 32)
 #else
 #define SPANS 0
 #define CHUNK_INPUTS TEAM_MMA_INPUTS
 #endif
+#define TEAM_WARPS (TEAM_ITEMS / 32)
 #define LANE_PIECES (64 / PIECE_INPUTS) // that a lane takes of a row together
 #define WARP_PIECES (4 * LANE_PIECES)   // and its warp
 #define GROUP_PIECES (WARP_PIECES * TEAM_ITEMS / 32)
@@ -35,10 +35,23 @@
 #endif
 #define STAGE_FOURS (CHUNK_FOURS < STAGE_MOST * STAGE_ITEMS ? CHUNK_FOURS / STAGE_ITEMS : STAGE_MOST) // at once
 #define CHUNK_PLACES (SPANS ? CHUNK_FOURS : CHUNK_FOURS + CHUNK_FOURS / 16)
+#define ZERO_PLACES  4
+#ifdef NEAR // behind what of x is there: for 8 rows of each warp, of the smallest blocks for 16
+#define NEAR_PLACES (TEAM_WARPS * (BLOCK_BYTES <= 18 ? 16 : 8) * NEAR_STRIDE)
+#else
+#define NEAR        0
+#define NEAR_PLACES 0
+#endif
+#ifdef TOKEN_PROGRAM
+#define X_PLACES TOKEN_PLACES
+#else
+#define X_PLACES (CHUNK_PLACES + NEAR_PLACES + ZERO_PLACES)
+#endif
+#define ZEROS (X_PLACES - ZERO_PLACES) // the last places of x are 0, where pieces want it
 
 #ifndef TOKEN_PROGRAM
 struct team_space {
-    uint4 x[CHUNK_PLACES + 4]; // two pairs, and what they lack; the last four are 0
+    uint4 x[X_PLACES]; // two pairs, and what they lack
     float totals[KIND_BIAS ? CHUNK_INPUTS / 16 : 1];
     float largest[TEAM_ITEMS / 32];
     float sums[TEAM_MMA_ROWS][TEAM + 1];
@@ -100,7 +113,8 @@ INLINE float4 stage_sizes(float4 sizes, const float4 *v)
     return sizes;
 }
 
-INLINE void stage_put(const float4 *v, uint base, float factor, __local struct team_space *space)
+// Where blocks may have come to what is behind the last four it is left as it is.
+INLINE void stage_put(const float4 *v, uint base, uint n_fours, float factor, __local struct team_space *space)
 {
     UNROLL
     for (uint k = 0; k < STAGE_FOURS; k++) {
@@ -108,7 +122,8 @@ INLINE void stage_put(const float4 *v, uint base, float factor, __local struct t
         float4 scaled = v[k] * factor;
         uint2 first = PIECE_NEIGHBOURS ? halves(scaled.x, scaled.y) : halves(scaled.x, scaled.z);
         uint2 second = PIECE_NEIGHBOURS ? halves(scaled.z, scaled.w) : halves(scaled.y, scaled.w);
-        space->x[pair_place(i)] = (uint4)(first.x, second.x, first.y, second.y);
+        if (!NEAR || i < n_fours)
+            space->x[pair_place(i)] = (uint4)(first.x, second.x, first.y, second.y);
         if (KIND_BIAS) {
             float total = (scaled.x + scaled.z) + (scaled.y + scaled.w);
             total += of_lane(total, 1);
@@ -140,10 +155,10 @@ INLINE float stage_pairs(const struct stage_source *from, uint n_fours, __local 
     uint exponent = clamp(as_uint(largest) >> 23, 15u, 254u); // the largest becomes 2^14 and more
     float factor = as_float((268u - exponent) << 23);
     uint last = (n_fours - 1) / (STAGE_ITEMS * STAGE_FOURS) * (STAGE_ITEMS * STAGE_FOURS);
-    stage_put(v, last, factor, space); // which were brought last
+    stage_put(v, last, n_fours, factor, space); // which were brought last
     for (uint base = 0; base < last; base += STAGE_ITEMS * STAGE_FOURS) {
         stage_fetch(from, base, n_fours, v);
-        stage_put(v, base, factor, space);
+        stage_put(v, base, n_fours, factor, space);
     }
     return as_float((exponent - 14) << 23);
 }
@@ -272,7 +287,17 @@ struct team_lane {
     struct kind_row rows[2];
     uint n; // its first piece of the chunk's
     uint part; // of the blocks: a piece of the first ones
+#if NEAR
+    struct near_place place; // of the warp; rows: what is next comes that way
+#endif
 };
+
+// Does the lane ask for its pieces itself?
+#if NEAR
+#define LANE_ASKS(lane) ((lane)->place.rows == 0)
+#else
+#define LANE_ASKS(lane) true
+#endif
 
 struct team_load {
     struct piece pieces[2][LANE_PIECES];
@@ -315,7 +340,7 @@ INLINE void team_add(struct team_load *load, uint n, uint part, uint end, __loca
         for (uint i = 0; i < TURNS; i++) {
             const uint k = (turn + i) / PIECE_SETS, set = (turn + i) % PIECE_SETS;
             at[i] = piece_at(n + k, set);
-            x[i] = (__local const uint2 *)(space->x + (own && n + k < end ? pair_place(at[i] * 4) : CHUNK_PLACES)) +
+            x[i] = (__local const uint2 *)(space->x + (own && n + k < end ? pair_place(at[i] * 4) : ZEROS)) +
                    lane / 4 % 2;
             piece_set(&load->pieces[0][k], part + k, set, space->table, upper[i]);
             piece_set(&load->pieces[1][k], part + k, set, space->table, lower[i]);
@@ -344,7 +369,7 @@ INLINE void team_add(struct team_load *load, uint n, uint part, uint end, __loca
             }
             *dots = is_there ? more : *dots;
         }
-        if (then && (turn + TURNS) % PIECE_SETS == 0) {
+        if (then && LANE_ASKS(then) && (turn + TURNS) % PIECE_SETS == 0) {
             const uint k = (turn + TURNS) / PIECE_SETS - 1;
             UNROLL
             for (uint i = 0; i < 2; i++)
@@ -353,7 +378,47 @@ INLINE void team_add(struct team_load *load, uint n, uint part, uint end, __loca
     }
 }
 
-#ifndef TOKEN_PROGRAM
+// What a warp has of x's places behind n_fours of x, where `warps` share them.
+#if NEAR
+INLINE struct near_place warp_place(uint n_fours, uint warps, uint in_dim, bool whole, __local struct team_space *space)
+{
+    uint first = pair_place(n_fours - 1) + 1, room = (ZEROS - first) / warps;
+    return near_place_of(space->x + first + get_local_id(0) / 32 % warps * room, room, in_dim, whole);
+}
+#endif
+
+#if NEAR && !defined(TOKEN_PROGRAM)
+// The dot products of the group's rows with x, of which this lane has two: its parts, left in space->sums.
+INLINE void team_dots(const struct kind_row *rows, uint in_dim, __global const float *x, __local struct team_space *space)
+{
+    uint item = get_local_id(0), n_pieces = in_dim / PIECE_INPUTS, n = item / 32 * WARP_PIECES;
+    struct near_place place = warp_place(min(in_dim / 4, (uint)CHUNK_FOURS), TEAM_WARPS, in_dim,
+                                         rows[0].whole && rows[1].whole, space);
+    float2 dots = 0;
+    if (n < n_pieces)
+        near_copy(rows, n, n_pieces, 0, &place);
+    if (item < ZERO_PLACES)
+        space->x[ZEROS + item] = 0;
+    for (uint first = 0; first < n_pieces; first += CHUNK_PIECES) {
+        uint end = min(n_pieces, first + CHUNK_PIECES);
+        if (first > 0)
+            barrier(CLK_LOCAL_MEM_FENCE); // the chunk before has been used
+        struct stage_source from = plain_source(x + first * PIECE_INPUTS);
+        float scale = stage_pairs(&from, (end - first) * (PIECE_INPUTS / 4), space);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        float2 sums = 0;
+        for (; n < end; n += GROUP_PIECES) {
+            struct team_load load;
+            near_load(rows, n, n_pieces, &place, load.pieces);
+            if (n + GROUP_PIECES < n_pieces)
+                near_copy(rows, n + GROUP_PIECES, n_pieces, 0, &place);
+            team_add(&load, n - first + item % 4 * LANE_PIECES, 0, end - first, space, &sums, 0, 0);
+        }
+        dots = fma(sums, (float2)(scale), dots);
+    }
+    put_dots(dots, space);
+}
+#elif !defined(TOKEN_PROGRAM)
 // The dot products of the group's rows with x, of which this lane has two: its parts, left in space->sums. `whole` of
 // kind_row, which is the same for all.
 INLINE void team_dots_of(const struct kind_row *rows, const bool whole, uint in_dim, __global const float *x,
@@ -394,8 +459,8 @@ INLINE void team_dots_of(const struct kind_row *rows, const bool whole, uint in_
 INLINE void team_dots(const struct kind_row *rows, uint in_dim, __global const float *x, __local struct team_space *space)
 {
     table_fill(space->table);
-    if (get_local_id(0) < 4)
-        space->x[CHUNK_PLACES + get_local_id(0)] = 0;
+    if (get_local_id(0) < ZERO_PLACES)
+        space->x[ZEROS + get_local_id(0)] = 0;
 #ifdef PIECE_WHOLE
     if (rows[0].whole && rows[1].whole)
         team_dots_of(rows, true, in_dim, x, space);

@@ -26,8 +26,8 @@ INLINE float segment_stage(__local const struct token_segment *seg, float norm_s
                                 seg->plus_one};
     barrier(CLK_LOCAL_MEM_FENCE); // what was here before has been used
 #if !SPANS
-    if (get_local_id(0) < 4)
-        space->x[CHUNK_PLACES + get_local_id(0)] = 0;
+    if (get_local_id(0) < ZERO_PLACES)
+        space->x[ZEROS + get_local_id(0)] = 0;
 #endif
     float scale = stage_pairs(&from, n_fours, space);
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -116,6 +116,37 @@ INLINE void segment_begin(__local const struct token_segment *seg, __local const
     lane->part = lane_first % BLOCK_PIECES;
 }
 
+// Asks for the first pieces of a task's chunk.
+INLINE void segment_ask(__local const struct token_segment *seg, __local const struct team_space *space, uint task,
+                        struct team_lane *lane, struct team_load *load)
+{
+    uint warp_first = get_local_id(0) % TEAM_ITEMS / 32 * WARP_PIECES, n_pieces = seg->matrix.in_dim / PIECE_INPUTS;
+#if NEAR
+    if (!LANE_ASKS(lane)) {
+        segment_rows(seg, space, task, lane->rows);
+        lane->part = 0;
+        near_copy(lane->rows, warp_first, n_pieces, 0, &lane->place);
+        return;
+    }
+#endif
+    segment_begin(seg, space, task, 0, warp_first + get_local_id(0) % 4 * LANE_PIECES, lane);
+    team_fetch(lane, min(n_pieces, (uint)CHUNK_PIECES), load);
+}
+
+#if NEAR
+// The pieces of a task from number n on, of n_pieces that are x's only chunk, when they have come; then asks for the next.
+INLINE void segment_near(__local const struct token_segment *seg, __local const struct team_space *space, uint n,
+                         uint next, struct team_lane *lane, struct team_load *load)
+{
+    uint n_pieces = seg->matrix.in_dim / PIECE_INPUTS;
+    near_load(lane->rows, n, n_pieces, &lane->place, load->pieces);
+    if (n + GROUP_PIECES < n_pieces)
+        near_copy(lane->rows, n + GROUP_PIECES, n_pieces, 0, &lane->place);
+    else if (next < seg->end)
+        segment_ask(seg, space, next, lane, load);
+}
+#endif
+
 INLINE void segment_run(__local const struct token_segment *seg, __local struct team_space *space, float norm_scale,
                         struct token_staged *staged, volatile __global uint *meeting)
 {
@@ -128,10 +159,14 @@ INLINE void segment_run(__local const struct token_segment *seg, __local struct 
     uint at = kept ? 0 : ~0u;
     struct team_lane lane;
     struct team_load load;
-    if (task < seg->end && has_work) {
-        segment_begin(seg, space, task, 0, lane_first, &lane);
-        team_fetch(&lane, min(n_pieces, (uint)CHUNK_PIECES), &load);
-    }
+#if NEAR
+    lane.place = warp_place(min(seg->matrix.in_dim / 4, (uint)CHUNK_FOURS), seg->tiles * TEAM_WARPS, seg->matrix.in_dim,
+                            true, space);
+    if (is_long)
+        lane.place.rows = 0;
+#endif
+    if (task < seg->end && has_work)
+        segment_ask(seg, space, task, &lane, &load);
     if (seg->meets)
         meet(meeting, seg->met);
     bool stages = seg->stages && !kept && !is_long;
@@ -156,8 +191,13 @@ INLINE void segment_run(__local const struct token_segment *seg, __local struct 
             float2 sums = 0;
             NO_UNROLL
             for (uint n_warp = warp_first;; n_warp += GROUP_PIECES) {
-                uint n = lane.n, part = lane.part;
                 bool closes = n_warp + GROUP_PIECES >= end;
+                uint n = n_warp + item % 4 * LANE_PIECES, part = lane.part;
+#if NEAR
+                if (!LANE_ASKS(&lane))
+                    segment_near(seg, space, n_warp, next, &lane, &load);
+                else
+#endif
                 if (!closes)
                     team_step(&lane, end);
                 else if (then_task < seg->end)

@@ -8,8 +8,8 @@
 #define TOKEN_TILES (TOKEN_ITEMS / TOKEN_TEAM) // of a task
 #define TOKEN_PLAIN 4                          // rows of a task of a plain matrix
 
-// Where x lies, as its kind wants it; behind it a choice or blocks of rows (both at most 43 KB, see token_kind.cl).
-#define TOKEN_PLACES   2688
+// Where x lies, as its kind wants it; behind it a choice or blocks of rows (all of it 43 KB, see token_kind.cl).
+#define TOKEN_PLACES   2724
 #define TOKEN_X_PLACES 2180
 
 struct team_space {
