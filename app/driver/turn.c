@@ -110,6 +110,28 @@ int turn_encode(const struct turn *turn, const struct backend *backend, struct t
     return code;
 }
 
+int turn_reopen(struct turn *turn, const struct backend *backend, struct moe_err *err)
+{
+    struct turn_result tried = {0};
+    if (!turn->again || !turn->n_turns)
+        return 0;
+    int code = turn_encode(turn, backend, &tried);
+    size_t count = turn->known.count;
+    turn->again = code == 0 && tried.prompt.count == count &&
+                  memcmp(tried.prompt.ids, turn->known.ids, count * sizeof *turn->known.ids) == 0;
+    if (turn->again)
+        turn->position += (uint32_t)count;
+    for (; turn->again && turn->n_turns; turn->n_turns--) // nothing is fed
+        free((char *)turn->turns[turn->n_turns - 1].text);
+    if (code)
+        *err = tried.err;
+    tok_ids_release(&turn->known);
+    turn->known = (struct tok_ids){0};
+    tok_ids_release(&tried.prompt);
+    free(tried.prompt_ends);
+    return code;
+}
+
 size_t turn_same(const struct turn *turn, const struct saved *saved, const struct turn_result *result)
 {
     size_t n = 0, same = 0;

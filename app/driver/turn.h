@@ -36,7 +36,7 @@ struct turn {
     uint32_t position; // the timeline is cut back to here first; 0 begins anew
     bool raw;          // no template
     bool only;         // no other turn follows, so the end of the answer need not be fed
-    bool again;        // no turns: another answer at `position`, where the message ends whose last id is last_id
+    bool again;        // another answer at `position`, where the message ends whose last id is last_id; turn_reopen
     int32_t last_id;
     enum think think;
     struct tok_ids known;   // ids of the timeline from `position` on: as far as the turns come to the same, they stay
@@ -97,6 +97,10 @@ struct turn_result {
 void turn_note_answer(const struct turn *turn, struct turn_result *result); // how it came to be, now that it is there
 void turn_result_free(struct turn_result *result);                          // NULL is fine
 
+// Another answer, whose turn is the message itself at `position` with what of it is known: where that ends as the
+// template has a message that is to be answered, the answer follows it. One that was read again as an earlier one does
+// not; then it is fed once more. Returns 0 or a code with *err.
+int turn_reopen(struct turn *turn, const struct backend *backend, struct moe_err *err);
 // As the worker goes through a turn. Fills result->prompt and its ends. Returns 0 or a code with result->err.
 int turn_encode(const struct turn *turn, const struct backend *backend, struct turn_result *result);
 // The first of the turns that come to the same as what is known to be there, on the disk (NULL: none), too: their parts

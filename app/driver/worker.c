@@ -437,10 +437,11 @@ static void take_turn(struct worker *worker, struct turn *turn)
     worker->began_ns = format_clock_ns();
     worker->serial++;
     ops->resume(self);
+    int code = turn_reopen(turn, &worker->backend, &result->err);
     uint32_t stopped_from = timeline_part_from(&worker->timeline, turn->position);
     keeper_leave_message(&worker->keeper);
     result->asked = format_unix_time();
-    int code = place(worker, turn, result);
+    code = code ? code : place(worker, turn, result);
     // What is refused leaves the last turn's figures as they are.
     bool begins = code == 0 && (turn->again || turn_has_room(turn, result));
     result->begun = begins;

@@ -307,13 +307,20 @@ struct turn *chat_again(struct chat *chat)
         !message->end || !message->ids.count)
         return NULL;
     struct turn *turn = turn_new();
-    if (!turn)
+    size_t count = message->ids.count;
+    if (!turn || !copy_ids(&turn->known, message->ids.ids, count) ||
+        !turn_add(turn, TOK_USER, message->text.data ? message->text.data : "", message->text.length) ||
+        (message->number != PART_NONE && !turn_leaves(turn, (uint32_t)message->number))) {
+        turn_free(turn);
         return NULL;
-    turn->again = true;
-    turn->number = chat->asked = chat->next_number++;
-    turn->position = message->end;
+    }
+    turn_was_made(turn, &message->made);
+    turn->again = chat->again = true;
+    turn->number = chat->asked = chat->next_number;
+    chat->next_number += 2; // of the answer; or of the message, where it is fed once more, and the answer
+    turn->position = message->end - (uint32_t)count;
     turn->think = chat->think;
-    turn->last_id = message->ids.ids[message->ids.count - 1];
+    turn->last_id = message->ids.ids[count - 1];
     chat_cut(chat, n);
     return turn;
 }
@@ -359,7 +366,7 @@ uint32_t chat_number_system(struct chat *chat)
 {
     uint32_t number = chat->next_number;
     if (chat_system(chat)) {
-        chat->turns[0].number = chat->next_number++;
+        chat->turns[0].number = chat->turns[0].said = chat->next_number++;
         chat->turns[0].after = PART_NONE;
     }
     drop_unused(chat);
@@ -388,8 +395,11 @@ static bool accept_prompt(struct chat *chat, const struct turn_result *result)
         begin = result->prompt_ends[i];
         turn->end = position + (uint32_t)begin;
         turn->after = first + i ? chat->turns[first + i - 1].number : PART_NONE;
-        if (i >= result->n_same)
+        if (i >= result->n_same) {
+            bool same = turn->number != PART_NONE && !otherwise;
             turn->number = (int64_t)chat->asked + (int64_t)i;
+            turn->said = same ? turn->said : turn->number;
+        }
         if (!turn->made.time)
             turn->made.time = result->asked;
     }
@@ -418,9 +428,11 @@ static bool keep_tried(struct chat *chat, const struct turn_result *result)
 {
     size_t first = first_unfed(chat), same = result->n_same, begin = same ? result->prompt_ends[same - 1] : 0;
     int64_t after = first + same ? chat->turns[first + same - 1].number : PART_NONE;
+    bool otherwise = begins_otherwise(chat);
     for (size_t i = same; i < result->n_prompt_ends; i++) {
         const struct chat_turn *unfed = &chat->turns[first + i];
         struct chat_turn tried = {.role = unfed->role, .number = (int64_t)chat->asked + (int64_t)i, .after = after};
+        tried.said = unfed->number != PART_NONE && !otherwise ? unfed->said : tried.number;
         tried.made = unfed->made;
         tried.made.time = tried.made.time ? tried.made.time : result->asked;
         if (!bytes_append(&tried.text, unfed->text.data ? unfed->text.data : "", unfed->text.length) ||
@@ -438,6 +450,12 @@ static bool keep_tried(struct chat *chat, const struct turn_result *result)
 
 bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer)
 {
+    bool again = chat->again;
+    chat->again = false;
+    if (again && result->n_prompt_ends)
+        chat->turns[chat->n_turns - 1].end = 0; // turn_reopen: it was fed once more
+    else if (again)
+        chat->next_number = chat->asked + 1;
     if (!result->kept && chat_last_is_fed(chat))
         return true;
     bool resends = chat->resends;
@@ -471,7 +489,7 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
         return false;
     last->end = result->context_used;
     last->made = result->made;
-    last->number = (int64_t)chat->asked + (int64_t)result->n_prompt_ends;
+    last->number = last->said = (int64_t)chat->asked + (int64_t)result->n_prompt_ends;
     last->after = chat->turns[chat->n_turns - 2].number;
     return true;
 }
@@ -481,7 +499,7 @@ size_t chat_undo(struct chat *chat, size_t n)
     size_t taken = 0;
     int64_t end = chat_last(chat);
     // What was taken back before and still follows is ahead together with this.
-    bool ahead = chat->undid && chat->undone != end && chat_end_of(chat, end) == chat->undone;
+    bool ahead = chat->undid && chat->undone != end && chat_end_behind(chat, end) == chat->undone;
     if (chat_exchanges(chat) && !ahead) {
         chat->undid = true;
         chat->undone = chat->turns[chat->n_turns - 1].number;
@@ -535,11 +553,11 @@ bool chat_restore(struct chat *chat, const struct part *parts, size_t n_parts)
         end += (uint32_t)part->ids.count;
         fed = fed && (part->ids.count || !part->text.length); // words in the place of what is lost have none
         chat->turns[i].end = fed ? end : 0;
-        chat->turns[i].number = part->number;
+        chat->turns[i].number = chat->turns[i].said = part->number;
         chat->turns[i].made = part->made;
         chat->turns[i].after = i ? (int64_t)parts[i - 1].number : PART_NONE;
     }
-    return true;
+    return chat_find_same(chat);
 }
 
 bool chat_restore_others(struct chat *chat, const struct part *parts, size_t n_parts,
@@ -548,6 +566,7 @@ bool chat_restore_others(struct chat *chat, const struct part *parts, size_t n_p
     for (size_t i = 0; i < n_parts; i++) {
         const struct part *part = &parts[i];
         struct chat_turn turn = {.role = part->role, .number = part->number, .after = part->after, .made = part->made};
+        turn.said = turn.number;
         bool known = strcmp(part->language.tokenizer, language->tokenizer) == 0 &&
                      strcmp(part->language.template_name, language->template_name) == 0;
         if (!bytes_append(&turn.text, part->text.data, part->text.length) ||
@@ -560,7 +579,7 @@ bool chat_restore_others(struct chat *chat, const struct part *parts, size_t n_p
         if (part->number >= chat->next_number)
             chat->next_number = part->number + 1;
     }
-    return true;
+    return chat_find_same(chat);
 }
 
 void chat_feed_anew(struct chat *chat)

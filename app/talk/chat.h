@@ -28,6 +28,7 @@ struct chat_turn {
     uint32_t end;       // tokens of the timeline up to here; 0: not fed, and so are all turns after it
     int64_t number;     // of its part on the disk; PART_NONE: it was never fed
     int64_t after;      // that of the turn before it when it was fed
+    int64_t said;       // that as which it was fed first: what is fed otherwise later was said once all the same
     struct part_made made;
     struct chat_told told;
 };
@@ -45,6 +46,7 @@ struct chat {
     int64_t undone;               // where the last undos began, those one after the other being one; if there was one
     struct bytes unsent; // the last message, if its turn was refused or stopped before it was noted; data NULL: no
     bool refused;        // that had no room in the context, so only /edit means it
+    bool again;          // the request under way is chat_again's
     bool resends;        // what was sent before is sent again: chat_take_last
     // The last one that was noted and came to nothing: so many parts from that number on, which end with it.
     struct turn_parts tried;
@@ -87,7 +89,8 @@ void chat_leave_unanswered(struct chat *chat); // of a last message without an a
 // the conversation is as before.
 struct turn *chat_request(struct chat *chat, const char *text, size_t length);
 // The turn that answers the last message once more, or for the first time; an answer that was there is taken back. What
-// is fed stays so. NULL: the last message is not fed, or no memory.
+// is fed stays so, but for a message that was read again as an earlier one: no answer can follow that as it is. NULL:
+// the last message is not fed, or no memory.
 struct turn *chat_again(struct chat *chat);
 bool chat_has_unsent(const struct chat *chat);  // a message that is to be sent again and is no part of this
 bool chat_last_is_fed(const struct chat *chat); // the last turn is; a message that is stays when its turn fails
@@ -111,10 +114,12 @@ struct chat_rank chat_rank(const struct chat *chat, size_t turn);
 struct chat_rank chat_rank_of(const struct chat *chat, int64_t number); // of any branch; count 0: there is none
 // The last turn of the conversation in whose place something else was said, too. False: there is none.
 bool chat_last_choice(const struct chat *chat, size_t *turn);
+// Is it the first that is there of the parts as which the same was fed?
+bool chat_is_first(const struct chat *chat, const struct chat_turn *turn);
 // The number of the turn that stands `step` after or, negative, before that one among those. PART_NONE: there is none.
 int64_t chat_beside(const struct chat *chat, size_t turn, int step);
-// The number of the newest turn that follows that one by any way, by that to where the last undo began, if there is
-// one; the turn itself if nothing follows it. PART_NONE: no memory.
+// The number of the newest turn that follows that one, however it was fed, by any way; by that to where the last undo
+// began, if there is one; the turn itself if nothing follows it.
 int64_t chat_end_of(const struct chat *chat, int64_t number);
 // The turn that ends the n-th exchange of those that follow the conversation, on the way of chat_end_of; *n becomes how
 // many there were. PART_NONE: none.

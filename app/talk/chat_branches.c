@@ -28,16 +28,29 @@ const struct chat_turn *chat_find(const struct chat *chat, int64_t number)
     return number == PART_NONE ? NULL : other(chat, number);
 }
 
-// What a turn stands behind: the number of the turn before it, but PART_NONE where that is a system message.
+// What a turn stands behind: what was said before it, but PART_NONE where that is a system message.
 static int64_t place_of(const struct chat *chat, const struct chat_turn *turn)
 {
     const struct chat_turn *before = chat_find(chat, turn->after);
-    return before && before->role != TOK_SYSTEM ? turn->after : PART_NONE;
+    return before && before->role != TOK_SYSTEM ? before->said : PART_NONE;
+}
+
+bool chat_is_first(const struct chat *chat, const struct chat_turn *turn)
+{
+    if (turn->number == turn->said)
+        return true;
+    for (size_t i = 0; i < chat->n_turns + chat->n_others; i++) {
+        const struct chat_turn *one = i < chat->n_turns ? &chat->turns[i] : &chat->others[i - chat->n_turns];
+        if (one->number != PART_NONE && one->said == turn->said && one->number < turn->number)
+            return false;
+    }
+    return true;
 }
 
 static bool is_beside(const struct chat *chat, const struct chat_turn *turn, const struct chat_turn *candidate)
 {
-    return candidate->role == turn->role && place_of(chat, candidate) == place_of(chat, turn);
+    return candidate->role == turn->role && candidate->said != turn->said && chat_is_first(chat, candidate) &&
+           place_of(chat, candidate) == place_of(chat, turn);
 }
 
 static struct chat_rank rank_among(const struct chat *chat, const struct chat_turn *turn)
@@ -49,7 +62,7 @@ static struct chat_rank rank_among(const struct chat *chat, const struct chat_tu
         const struct chat_turn *one = i < chat->n_turns ? &chat->turns[i] : &chat->others[i - chat->n_turns];
         bool beside = one != turn && one->number != PART_NONE && is_beside(chat, turn, one);
         rank.count += beside;
-        rank.index += beside && one->number < turn->number;
+        rank.index += beside && one->said < turn->said;
     }
     return rank;
 }
@@ -80,7 +93,7 @@ int64_t chat_beside(const struct chat *chat, size_t at, int step)
     for (size_t i = 0; i < chat->n_others && turn->number != PART_NONE; i++) {
         size_t n = step < 0 ? chat->n_others - 1 - i : i;
         const struct chat_turn *candidate = &chat->others[n];
-        bool towards = step < 0 ? candidate->number < turn->number : candidate->number > turn->number;
+        bool towards = step < 0 ? candidate->said < turn->said : candidate->said > turn->said;
         if (!towards || !is_beside(chat, turn, candidate))
             continue;
         found = candidate->number;
@@ -104,12 +117,34 @@ static bool is_undone(const struct chat *chat)
     return chat->undid && other(chat, chat->undone);
 }
 
-int64_t chat_end_of(const struct chat *chat, int64_t number)
+int64_t chat_end_behind(const struct chat *chat, int64_t number)
 {
     if (is_undone(chat) && follows(chat, chat->undone, number))
         number = chat->undone; // which is an end itself, but in sessions of before
     for (size_t i = chat->n_others; i > 0 && chat->others[i - 1].number > number; i--)
         if (follows(chat, chat->others[i - 1].number, number))
+            return chat->others[i - 1].number;
+    return number;
+}
+
+// Was that said on the way to this turn, or is it what this turn says?
+static bool follows_what_was_said(const struct chat *chat, int64_t number, int64_t said)
+{
+    const struct chat_turn *turn = chat_find(chat, number);
+    while (turn && turn->said != said)
+        turn = chat_find(chat, turn->after);
+    return turn;
+}
+
+int64_t chat_end_of(const struct chat *chat, int64_t number)
+{
+    const struct chat_turn *turn = chat_find(chat, number);
+    if (!turn)
+        return number;
+    if (is_undone(chat) && follows_what_was_said(chat, chat->undone, turn->said))
+        return chat_end_behind(chat, chat->undone);
+    for (size_t i = chat->n_others; i > 0 && chat->others[i - 1].number > number; i--)
+        if (follows_what_was_said(chat, chat->others[i - 1].number, turn->said))
             return chat->others[i - 1].number;
     return number;
 }
@@ -127,9 +162,9 @@ int64_t chat_last(const struct chat *chat)
 static int64_t end_ahead(const struct chat *chat, bool begins)
 {
     if (!begins)
-        return chat_end_of(chat, chat_last(chat));
+        return chat_end_behind(chat, chat_last(chat));
     if (is_undone(chat))
-        return chat_end_of(chat, chat->undone);
+        return chat_end_behind(chat, chat->undone);
     return chat->n_others ? chat->others[chat->n_others - 1].number : PART_NONE;
 }
 

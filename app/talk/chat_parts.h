@@ -9,4 +9,9 @@
 // forgotten.
 void chat_put_aside(struct chat *chat, struct chat_turn *turn);
 
+// Finds which parts of a saved conversation are the same, fed otherwise (chat_turn.said). False: no memory.
+bool chat_find_same(struct chat *chat);
+// chat_end_of behind that very part.
+int64_t chat_end_behind(const struct chat *chat, int64_t number);
+
 #endif

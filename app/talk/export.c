@@ -143,12 +143,24 @@ static bool export_json(struct bytes *out, const struct export_head *head, const
     return fine;
 }
 
-// The first of other branches' turns that follows that one.
+// Is what this turn says in the conversation?
+static bool is_own(const struct chat *chat, const struct chat_turn *turn)
+{
+    bool own = false;
+    for (size_t n = 0; n < chat->n_turns; n++)
+        own = own || chat->turns[n].said == turn->said;
+    return own;
+}
+
+// The first of other branches' turns that follows that one and says something else than was said.
 static const struct chat_turn *first_behind(const struct chat *chat, const struct chat_turn *turn)
 {
-    for (size_t i = 0; i < chat->n_others; i++)
-        if (chat->others[i].after == turn->number)
+    for (size_t i = 0; i < chat->n_others; i++) {
+        const struct chat_turn *before = chat_find(chat, chat->others[i].after);
+        if (before && before->said == turn->said && chat_is_first(chat, &chat->others[i]) &&
+            !is_own(chat, &chat->others[i]))
             return &chat->others[i];
+    }
     return NULL;
 }
 
@@ -174,10 +186,9 @@ static bool export_others(struct bytes *out, enum export_format format, const st
     bool fine = true;
     for (size_t i = 0; i < chat->n_others && fine; i++) {
         const struct chat_turn *turn = &chat->others[i], *before = chat_find(chat, turn->after);
-        bool own = false;
-        for (size_t n = 0; n < chat->n_turns; n++)
-            own = own || before == &chat->turns[n];
-        if (before && !own && first_behind(chat, before) == turn) // goes on what was begun
+        if (!chat_is_first(chat, turn) || is_own(chat, turn)) // it is there already
+            continue;
+        if (before && !is_own(chat, before) && first_behind(chat, before) == turn) // goes on what was begun
             continue;
         fine = export_fork(out, format, before);
         for (; turn && fine; turn = first_behind(chat, turn))

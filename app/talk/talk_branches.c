@@ -272,7 +272,7 @@ void talk_do_tree(struct talk *talk, const struct line *line)
     const struct chat_turn *turn = chat_find(&talk->chat, number);
     bool own = false;
     for (size_t i = 0; i < talk->chat.n_turns; i++)
-        own = own || turn == &talk->chat.turns[i];
+        own = own || (turn && turn->said == talk->chat.turns[i].said);
     if (line->length == 0 && !chat_exchanges(&talk->chat) && !talk->chat.n_others) {
         talk_say(talk, "Nothing was said yet.");
     } else if (line->length == 0 && talk_lines_begin(talk, &lines)) {

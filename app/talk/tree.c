@@ -79,7 +79,7 @@ int64_t tree_turn(const struct chat *chat, size_t number)
 {
     struct walk walk = {0};
     const struct chat_turn *turn = NULL;
-    for (size_t n = 0; n < number && (n == 0 || turn); n++)
+    for (size_t n = 0; n < number && (n == 0 || turn); n += turn && chat_is_first(chat, turn))
         turn = next_turn(chat, &walk);
     return turn ? turn->number : PART_NONE;
 }
@@ -89,14 +89,16 @@ struct node {
     const struct chat_turn *turn;
     struct node *before, *first, *next; // what follows it: the first, and what follows that one's place, too
     size_t n_behind, depth;
-    bool own; // of what is under way
+    size_t number;     // as it is listed; 0: what it says is, by another node
+    struct node *same; // that one, else itself
+    bool own;          // of what is under way
 };
 
 struct tree {
     FILE *out;
     int columns, wide; // of a line; of the largest number
     struct node *nodes;
-    size_t n_nodes;
+    size_t n_nodes, n_listed;
     struct node root; // before all
 };
 
@@ -115,6 +117,15 @@ static struct node *find(const struct tree *tree, int64_t number)
     return NULL;
 }
 
+// The first node that says the same.
+static struct node *find_same(const struct tree *tree, struct node *node)
+{
+    struct node *first = node->turn->said == node->turn->number ? node : find(tree, node->turn->said);
+    for (size_t i = 0; !first; i++) // that part is gone
+        first = tree->nodes[i].turn->said == node->turn->said ? &tree->nodes[i] : NULL;
+    return first;
+}
+
 // All turns, and what each stands behind.
 static bool collect(struct tree *tree, const struct chat *chat)
 {
@@ -123,9 +134,17 @@ static bool collect(struct tree *tree, const struct chat *chat)
     tree->nodes = calloc(chat->n_turns + chat->n_others + 1, sizeof *tree->nodes);
     while (tree->nodes && (turn = next_turn(chat, &walk)))
         tree->nodes[tree->n_nodes++] = (struct node){.turn = turn, .own = walk.own};
+    for (size_t i = 0; i < tree->n_nodes; i++) {
+        struct node *node = &tree->nodes[i];
+        node->same = find_same(tree, node);
+        node->number = node->same == node ? ++tree->n_listed : 0;
+        node->same->own = node->same->own || node->own;
+    }
     for (size_t i = tree->n_nodes; i > 0; i--) {
         struct node *node = &tree->nodes[i - 1], *before = find(tree, node->turn->after);
-        node->before = before ? before : &tree->root;
+        if (!node->number)
+            continue;
+        node->before = before ? before->same : &tree->root;
         node->next = node->before->first;
         node->before->first = node;
         node->before->n_behind++;
@@ -141,8 +160,8 @@ static void print_node(const struct tree *tree, const struct node *node)
     bool answer = turn->role == TOK_ASSISTANT && chat_part_answer(&turn->text, &thought, &said) && said.length;
     int most = tree->columns ? tree->columns / 2 : MOST_INSET;
     int inset = 2 * node->depth < (size_t)most ? (int)(2 * node->depth) : most;
-    int used = fprintf(tree->out, "%s%*zu  %*s%s: ", node->own ? "* " : "  ", tree->wide,
-                       (size_t)(node - tree->nodes) + 1, inset, "", export_speaker(turn->role));
+    int used = fprintf(tree->out, "%s%*zu  %*s%s: ", node->own ? "* " : "  ", tree->wide, node->number, inset, "",
+                       export_speaker(turn->role));
     int left = !tree->columns ? 0 : tree->columns > used ? tree->columns - used : 1;
     if (tree_words(&line, answer ? &said : &turn->text, left ? TREE_WORDS : SIZE_MAX))
         tree_print_words(tree->out, &line, left);
@@ -167,7 +186,7 @@ bool tree_print(FILE *out, const struct chat *chat, int columns)
 {
     struct tree tree = {.out = out, .columns = columns};
     bool fine = collect(&tree, chat);
-    for (size_t most = tree.n_nodes; most; most /= 10)
+    for (size_t most = tree.n_listed; most; most /= 10)
         tree.wide++;
     for (struct node *node = fine ? tree.root.first : NULL; node; node = next_node(node)) {
         node->depth = node->before->depth + (node->before->n_behind > 1); // one way on stays in its column

@@ -1047,6 +1047,33 @@ def test_thinking_that_is_left_out_costs_no_more_than_its_answer():
     leave(t)
 
 
+def test_a_message_read_again_as_an_earlier_one_is_one_with_all_its_answers():
+    model = ["-m", os.path.join(ROOT, "tests", "golden", "gguf-qwen35-chat", "checkpoint"), "--device", "ref", "--seed", "5", "--max-tokens", "6"]
+
+    def chat(*lines):
+        result = run(["--plain", "--session", "once"] + model, stdin="".join(line + "\n" for line in lines).encode())
+        same(result.returncode, 0)
+        return result.stdout.decode(errors="replace")
+
+    def tree(shown):  # of the last one: whose each is, and what is the conversation's
+        lines = re.findall(r"^(\* |  )(\d)  ( *)(You|Assistant)", shown[shown.rindex("1  You: alpha") - 2:], re.M)
+        return "".join(mark.strip() + number + "-" * (len(inset) // 2) + who[0] + " " for mark, number, inset, who in lines)
+
+    shown = chat("alpha", "/retry", "beta", "/tree")
+    same(tree(shown), "*1Y 2-A *3-A *4-Y *5-A ")  # beta has alpha fed once more, without the opening of an answer
+    shown = chat("/tree 2", "/tree")
+    same(tree(shown), "*1Y *2-A 3-A 4-Y 5-A ")
+    expect("(Message" not in shown, "alpha was typed once: %r" % shown)
+    chat("/tree 4")
+    shown = chat("/undo", "/retry", "/tree")
+    same(tree(shown), "*1Y 2-A 3-A 4-Y 5-A *6-A ")
+    parts = json.loads(run(["sessions", "export", "once", "json"]).stdout)
+    alphas = [part for part in parts["messages"] + parts["branches"] if part["text"] == "alpha"]
+    same(alphas[0]["ids"], min(alphas[1:], key=lambda part: part["part"])["ids"])  # an answer follows its opening
+    text = run(["sessions", "export", "once", "md"]).stdout.decode(errors="replace")
+    same(text.count("\nalpha\n"), 1)
+
+
 def read_so_far(terminal):
     """Tokens that this process has read, and those of the context."""
     terminal.send("/stats\r")

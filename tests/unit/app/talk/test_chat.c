@@ -160,8 +160,8 @@ static void another_answer_feeds_nothing(struct harness *t)
     uint32_t message_end = chat.turns[0].end;
     struct turn *turn = chat_again(&chat);
     if (CHECK(t, turn != NULL)) {
-        CHECK(t, turn->again && turn->n_turns == 0);
-        CHECK_EQ(t, turn->position, message_end);
+        CHECK(t, turn->again && turn->n_turns == 1);
+        CHECK_EQ(t, turn->position + turn->known.count, message_end);
         CHECK_EQ(t, turn->last_id, TOK_USER);
         turn_free(turn);
     }
@@ -194,7 +194,7 @@ static void a_saved_conversation_goes_on(struct harness *t)
     CHECK_EQ(t, chat_position(&chat), 1 + 2 + 3 + 4);
     CHECK(t, chat_timeline(&chat, &ids) && ids.count == 10 && ids.ids[9] == 3);
     struct turn *turn = chat_again(&chat);
-    CHECK(t, turn && turn->position == 10 && turn->last_id == 3);
+    CHECK(t, turn && turn->position + turn->known.count == 10 && turn->last_id == 3);
     turn_free(turn);
     chat_feed_anew(&chat);
     CHECK_EQ(t, chat_position(&chat), 0);
@@ -548,10 +548,13 @@ static void a_shared_turn_stays_with_its_branches(struct harness *t)
     engine.length = other.context_used;
     exchange(t, &chat, &engine, "two", "3", true); // as the pretended engine has it, "one" is not the same either
     check_texts(t, &chat, "one|<think>b</think>2|two|3");
-    CHECK_EQ(t, chat.n_others, 2); // the first answer and the message as it was fed for it
-    CHECK_EQ(t, chat_rank(&chat, 0).count, 2);
-    go(t, &chat, &engine, chat_end_of(&chat, chat_beside(&chat, 0, -1)));
+    CHECK_EQ(t, chat.n_others, 2);             // the first answer and the message as it was fed for it
+    CHECK_EQ(t, chat_rank(&chat, 0).count, 1); // it was typed once, and has two answers
+    CHECK(t, chat_rank(&chat, 1).count == 2 && chat_rank(&chat, 1).index == 1);
+    go(t, &chat, &engine, chat_end_of(&chat, chat_beside(&chat, 1, -1)));
     check_texts(t, &chat, "one|<think>a</think>1");
+    go(t, &chat, &engine, chat_end_of(&chat, chat_beside(&chat, 1, 1)));
+    check_texts(t, &chat, "one|<think>b</think>2|two|3");
     bytes_release(&text);
     tok_ids_release(&other.answer);
     chat_release(&chat);

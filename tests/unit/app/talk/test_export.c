@@ -46,15 +46,15 @@ static void one_writer_for_both(struct harness *t)
 
 // A first message with two answers, one gone on from twice; and another beginning.
 static struct chat_turn way[] = {
-    {.role = TOK_USER, .text = {.data = "one", .length = 3}, .number = 0, .after = PART_NONE},
-    {.role = TOK_ASSISTANT, .text = {.data = "first", .length = 5}, .number = 1, .after = 0},
+    {.role = TOK_USER, .text = {.data = "one", .length = 3}, .number = 0, .said = 0, .after = PART_NONE},
+    {.role = TOK_ASSISTANT, .text = {.data = "first", .length = 5}, .number = 1, .said = 1, .after = 0},
 };
 static struct chat_turn aside[] = {
-    {.role = TOK_ASSISTANT, .text = {.data = "second", .length = 6}, .number = 2, .after = 0},
-    {.role = TOK_USER, .text = {.data = "two", .length = 3}, .number = 3, .after = 2},
-    {.role = TOK_USER, .text = {.data = "zwei", .length = 4}, .number = 4, .after = 2},
-    {.role = TOK_SYSTEM, .text = {.data = "be", .length = 2}, .number = 5, .after = PART_NONE},
-    {.role = TOK_USER, .text = {.data = "uno", .length = 3}, .number = 6, .after = 5},
+    {.role = TOK_ASSISTANT, .text = {.data = "second", .length = 6}, .number = 2, .said = 2, .after = 0},
+    {.role = TOK_USER, .text = {.data = "two", .length = 3}, .number = 3, .said = 3, .after = 2},
+    {.role = TOK_USER, .text = {.data = "zwei", .length = 4}, .number = 4, .said = 4, .after = 2},
+    {.role = TOK_SYSTEM, .text = {.data = "be", .length = 2}, .number = 5, .said = 5, .after = PART_NONE},
+    {.role = TOK_USER, .text = {.data = "uno", .length = 3}, .number = 6, .said = 6, .after = 5},
 };
 static const struct chat tree = {.turns = way, .n_turns = 2, .others = aside, .n_others = 5};
 
