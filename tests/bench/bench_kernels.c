@@ -121,7 +121,7 @@ static void measure(struct bench *b, one_run *run, uint32_t n)
 {
     struct gpu_error err = {0};
     struct work work = run(b, n);
-    if (b->only_op && strcmp(b->only_op, work.op) != 0) {
+    if (b->only_op && strcmp(b->only_op, work.op) != 0 && strcmp(work.op, "copy") != 0) {
         gpu_finish(b->g, &err);
         return;
     }
@@ -129,8 +129,8 @@ static void measure(struct bench *b, one_run *run, uint32_t n)
     int failed = gpu_finish(b->g, &err);
     if (b->calls && !failed) {
         struct calls calls = in_a_row(b, run, n);
-        printf("%-10s %-18s %-22s %9.2f us, %9.2f us of the host\n", b->shape->name, work.op, work.what,
-               calls.device_us, calls.host_us);
+        printf("%-10s %-18s %-22s %9.2f us, %7.0f GB/s, %9.2f us of the host\n", b->shape->name, work.op, work.what,
+               calls.device_us, (double)work.bytes / calls.device_us / 1e3, calls.host_us);
         fflush(stdout);
         return;
     }
@@ -482,12 +482,13 @@ static void bench_shape(struct bench *b, uint32_t most_rows, uint32_t most_keys)
 struct mixer_shape {
     const char *name;
     uint32_t key_heads, value_heads, decay, heads, kv_heads, head_dim; // delta heads are 128 wide
+    uint32_t hidden;                                                   // 0: no delta_layer
 };
 
 static const struct mixer_shape mixer_shapes[] = {
-    {"qwen3.6", 16, 32, DECAY_HEAD, 16, 2, 256},
-    {"397b", 16, 64, DECAY_HEAD, 32, 2, 256},
-    {"kimi", 32, 32, DECAY_CHANNEL, 0, 0, 0},
+    {"qwen3.6", 16, 32, DECAY_HEAD, 16, 2, 256, 2048},
+    {"397b", 16, 64, DECAY_HEAD, 32, 2, 256, 4096},
+    {"kimi", 32, 32, DECAY_CHANNEL, 0, 0, 0, 0},
 };
 enum { DELTA_DIM = 128 };
 
@@ -563,6 +564,39 @@ static struct work run_delta_token(struct bench *b, uint32_t n)
     gpu_op_delta_token(b->g, &a, &bufs);
     struct work work = {.op = "delta_token", .bytes = delta_bytes(&a.scan)};
     snprintf(work.what, sizeof work.what, "%u rows, %u heads", n, a.scan.n_value_heads);
+    return work;
+}
+
+// A whole layer's token, every time with other weights and states. What is written lies beside each other in y.
+static struct work run_delta_layer(struct bench *b, uint32_t n)
+{
+    enum { ANSWERS = 1 << 16 };
+    const struct mixer_shape *s = b->mixer;
+    uint32_t values = s->value_heads * DELTA_DIM;
+    uint32_t rows[MOST_BESIDE] = {(2 * s->key_heads + s->value_heads) * DELTA_DIM, values, s->value_heads,
+                                  s->value_heads};
+    struct args_delta_layer a = {.in = {.n = MOST_BESIDE, .eps = 1e-6f}};
+    struct gpu_delta_layer_bufs bufs = {.last = b->weights};
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < MOST_BESIDE; k++) {
+        a.in.matrix[k] = matrix(b, rows[k], s->hidden, 4);
+        bufs.in.matrix[k] = b->weights;
+        bytes += matrix_bytes(&a.in.matrix[k]);
+    }
+    a.in.out_offset[3] = s->value_heads;
+    a.last = matrix(b, s->hidden, values, 4);
+    a.token = delta_token_of(b, n);
+    a.token.scan.out_offset = a.token.norm.in_offset = a.token.norm.out_offset = ANSWERS;
+    bufs.in.norm = b->z, bufs.in.x = b->y, bufs.in.normed = b->cache;
+    bufs.in.y[0] = b->x, bufs.in.y[1] = b->cache, bufs.in.y[2] = bufs.in.y[3] = b->ids;
+    bufs.token = (struct gpu_delta_token_bufs){
+        .conv = {b->weights, b->x, b->weights, b->weights, b->cache},
+        .scan = {b->z, b->z, b->cache, b->ids, b->weights, b->weights, b->y},
+        .norm = {b->z, b->y, b->cache, b->y},
+    };
+    gpu_op_delta_layer(b->g, &a, &bufs);
+    struct work work = {.op = "delta_layer", .bytes = bytes + matrix_bytes(&a.last) + delta_bytes(&a.token.scan)};
+    snprintf(work.what, sizeof work.what, "%u rows, %u heads", n, s->value_heads);
     return work;
 }
 
@@ -656,6 +690,8 @@ static void bench_mixer(struct bench *b, uint32_t most_rows, uint32_t most_keys)
         measure(b, runs[i], most_rows);
     }
     measure(b, run_delta_token, 1);
+    if (b->mixer->hidden)
+        measure(b, run_delta_layer, 1);
     if (!b->mixer->heads)
         return;
     measure(b, run_gqa_append, 1);
