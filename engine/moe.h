@@ -207,6 +207,9 @@ struct moe_description {
 };
 
 // Reads and checks the manifest and headers only: no device, no weights.
+// Of disk space beyond what the package takes, without which a conversion does not begin: for the manifest and what
+// folders take.
+#define MOE_CONVERT_SPARE (UINT64_C(64) << 20)
 int moe_inspect(const char *directory, struct moe_description *description, struct moe_err *err);
 // What can be told of a model before its weights are there: a config.json or a folder with one (and the index of its
 // safetensors, if that is there), the first part of a split GGUF, or the beginning of a whole one. Sizes are about

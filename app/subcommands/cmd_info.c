@@ -211,7 +211,8 @@ static void print_memory(const struct moe_description *about, const struct figur
     char a[FORMAT_SIZE], b[FORMAT_SIZE];
     printf("%-18s%s%s\n", "resident weights", format_bytes(a, sizeof a, about->resident_bytes),
            about->runs ? "" : " (here and below, as moechat convert makes them)");
-    printf("%-18s%" PRIu64 " of %s, %s in total\n", "routed experts", figures->experts,
+    bool differ = about->all_experts_bytes < figures->experts * about->expert_bytes; // the largest is known
+    printf("%-18s%" PRIu64 " of %s%s, %s in total\n", "routed experts", figures->experts, differ ? "up to " : "",
            format_bytes(a, sizeof a, about->expert_bytes), format_bytes(b, sizeof b, about->all_experts_bytes));
     printf("%-18s%s with nothing cached\n", "a token reads", format_bytes(a, sizeof a, figures->cold_bytes));
     char words[PLAN_WORDS_SIZE];
@@ -360,12 +361,13 @@ bool cmd_next(struct bytes *out, const char *directory, bool talks)
 // What to type.
 static void print_next(const struct moe_description *about, const struct talk *talk, const char *directory)
 {
-    char size[FORMAT_SIZE];
+    char size[FORMAT_SIZE], spare[FORMAT_SIZE];
     struct bytes word = {0};
     format_bytes(size, sizeof size, about->package_bytes);
     if (!about->runs)
-        printf("%-18smoechat convert %s NEWDIR (needs %s)\n", "next", quote_shell(&word, directory) ? word.data : "DIR",
-               size);
+        printf("%-18smoechat convert %s NEWDIR (takes %s; %s more of the disk must be free)\n", "next",
+               quote_shell(&word, directory) ? word.data : "DIR", size,
+               format_bytes(spare, sizeof spare, MOE_CONVERT_SPARE));
     else
         printf("%-18s%s%s\n", "next", cmd_next(&word, directory, talk->has_tokenizer) ? word.data : "moechat -m DIR",
                talk->has_tokenizer && *talk->no_template ? " --template NAME" : "");

@@ -31,8 +31,6 @@
 #define MEMORY_BYTES ((uint64_t)1 << 30) // of chunks under way; what reading and quantising need comes on top
 enum { PIECE_NUMBERS = 1 << 20, PIECE_BYTES = 4 << 20, MAX_PATH = 4000 };
 
-static const uint64_t spare_bytes = 64 << 20; // of disk space, for the manifest and what folders take
-
 struct conversion {
     const struct moe_convert_options *options;
     struct package source;
@@ -489,7 +487,7 @@ static int check_space(const struct conversion *c)
         return moe_fail_file(c->err, MOE_IO, c->partial, errno, "cannot read the disk's free space");
     uint64_t available = (uint64_t)disk.f_bavail * disk.f_frsize;
     bool given_back = c->options->consume && is_on_one_disk(c);
-    uint64_t needed = (given_back ? needed_at_once(c) : left_to_write(c)) + spare_bytes;
+    uint64_t needed = (given_back ? needed_at_once(c) : left_to_write(c)) + MOE_CONVERT_SPARE;
     if (needed <= available)
         return MOE_OK;
     char wanted[AMOUNT_SIZE], free_bytes[AMOUNT_SIZE];
@@ -527,10 +525,13 @@ static int say_size(const struct conversion *c, const struct moe_description *ab
     if (code)
         return code;
     uint64_t others = c->beside_bytes + manifest;
-    char parameters[AMOUNT_SIZE], all[AMOUNT_SIZE], weights[AMOUNT_SIZE], rest[AMOUNT_SIZE];
-    notice(c, "%s with %s parameters; the package takes %s: %s of weights, %s of other files", about->layout,
-           amount_of_numbers(parameters, about->parameters), amount_of_bytes(all, c->job.bytes + others),
-           amount_of_bytes(weights, c->job.bytes), amount_of_bytes(rest, others));
+    char parameters[AMOUNT_SIZE], all[AMOUNT_SIZE], weights[AMOUNT_SIZE], rest[AMOUNT_SIZE], spare[AMOUNT_SIZE];
+    notice(c,
+           "%s with %s parameters; the package takes %s: %s of weights, %s of other files; %s more of the disk must be "
+           "free",
+           about->layout, amount_of_numbers(parameters, about->parameters), amount_of_bytes(all, c->job.bytes + others),
+           amount_of_bytes(weights, c->job.bytes), amount_of_bytes(rest, others),
+           amount_of_bytes(spare, MOE_CONVERT_SPARE));
     return MOE_OK;
 }
 

@@ -238,7 +238,10 @@ static void settle(struct prefetch *p)
     p->trying = false;
     p->n = 0;
     p->acting = on ? (enum moe_prefetch)AUTO_PREDICTOR : MOE_PREFETCH_OFF;
-    snprintf(p->reason, sizeof p->reason, "%s: %.2f ms a token with it, %.2f without", on ? "faster" : "not faster",
+    snprintf(p->reason, sizeof p->reason, "%s: %.2f ms a token with it, %.2f without",
+             on               ? "faster"
+             : with < without ? "hardly faster"
+                              : "not faster",
              with, without);
 }
 

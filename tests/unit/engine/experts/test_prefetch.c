@@ -65,6 +65,7 @@ static void does_what_is_faster(struct harness *t)
     CHECK_EQ(t, live(&p, &(struct life){.with = 110, .without = 100, .missing = 3}, 5 * PREFETCH_KEEP),
              5 * PREFETCH_TRY);
     CHECK_EQ(t, p.acting, MOE_PREFETCH_OFF);
+    CHECK(t, strncmp(p.reason, "not faster: ", 12) == 0);
     prefetch_release(&p);
     begin(t, &p);
     unsigned n = 5 * PREFETCH_KEEP;
@@ -73,6 +74,7 @@ static void does_what_is_faster(struct harness *t)
     begin(t, &p);
     live(&p, &(struct life){.with = 99, .without = 100, .missing = 3}, 3 * PREFETCH_TRY); // chance
     CHECK(t, !p.trying);
+    CHECK(t, strncmp(p.reason, "hardly faster: ", 15) == 0);
     CHECK_EQ(t, p.acting, MOE_PREFETCH_OFF);
     prefetch_release(&p);
 }
