@@ -255,7 +255,9 @@ static void print_stats(struct talk *talk, FILE *out)
                           .to_read_anew =
                               talk->state == TALK_IDLE && chat_exchanges(&talk->chat) && !chat_tokens(&talk->chat),
                           .process = process_reads_now(),
-                          .seed = talk->turn_seeded ? talk->turn_seed : talk->settings.seed.number + talk->n_sent,
+                          .seed = talk->turn_seeded               ? talk->turn_seed
+                                  : talk->state == TALK_ANSWERING ? talk->asked_seed
+                                                                  : talk->settings.seed.number + talk->n_sent,
                           .seed_was_used = talk->turn_seeded};
     stats_rooms(&stats);
     for (int i = 0; i < stats.n_rooms; i++)

@@ -755,6 +755,16 @@ def test_completion_parts_no_letters():
     leave(s)
 
 
+def test_the_first_answer_has_its_seed_while_it_comes():
+    s = chat("turn\ntext So it is.\nhang\n", "--seed", "40")
+    s.keys("why?\r", "So it is.")
+    s.keys("/stats\r", "seed ")
+    same(re.findall(r"seed +(\d+)", s.text()), ["40"])
+    s.keys("q", "So it is.")
+    s.keys("\x1b", "Stopped")
+    leave(s)
+
+
 def test_thinking_folds():
     s = chat("turn\ntext <think>\n" + "text thought %d of many words that fill a row of the screen, and then some\n" * 6 % tuple(range(6)) +
              "token </think>\ntext So it is.\nturn\ntext <think>endless\nhang\n")
