@@ -133,6 +133,8 @@ static int dispatch(struct options *options)
         return cmd_convert(options);
     case COMMAND_DEVICES:
         return cmd_devices(options);
+    case COMMAND_KERNELS:
+        return cmd_kernels(options);
     case COMMAND_BENCH:
         return cmd_bench(options);
     case COMMAND_SESSIONS:

@@ -101,12 +101,13 @@ typedef ptrdiff_t moe_read_fn(void *context, int fd, void *target, size_t length
 typedef ptrdiff_t moe_write_fn(void *context, int fd, const void *from, size_t length, uint64_t offset);
 
 struct moe_model_options {
-    const char *device;           // NULL: see gpu.h; "ref" runs plain C
-    const char *kernel_cache_dir; // NULL: none
-    uint64_t expert_cache_bytes;  // of the device: a budget, or one of MOE_CACHE_
-    uint64_t host_cache_bytes;    // of host memory, where the device has its own; the same
-    uint32_t context;             // rows of a conversation to set memory aside for; 0: chosen, see moe_cache_plan
-    enum moe_kv_type kv_type;     // of those
+    const char *device;               // NULL: see gpu.h; "ref" runs plain C
+    const char *kernel_cache_dir;     // NULL: none
+    const char *const *kernel_helper; // as gpu.h's, for as long as the model; NULL: none
+    uint64_t expert_cache_bytes;      // of the device: a budget, or one of MOE_CACHE_
+    uint64_t host_cache_bytes;        // of host memory, where the device has its own; the same
+    uint32_t context;                 // rows of a conversation to set memory aside for; 0: chosen, see moe_cache_plan
+    enum moe_kv_type kv_type;         // of those
     enum moe_io io;
     uint32_t ring;    // the deepest that its sessions ask for, 1 or 2; 0: 2. The smallest cache follows from it
     unsigned readers; // threads that read experts, at most MOE_MAX_READERS; 0: chosen

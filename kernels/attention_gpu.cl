@@ -203,6 +203,7 @@ INLINE void decode_tile(const struct attention_job *job, const struct tiling *t,
     }
 }
 
+#if PARTS & PART_LATENT
 __kernel GROUP_SIZE(DECODE_ITEMS, 1) void attention_tiles(const struct args_attention a, const struct tiling t,
                                                           __global const float *q_latent, __global const float *q,
                                                           __global const void *cache, __global float *partials)
@@ -214,7 +215,9 @@ __kernel GROUP_SIZE(DECODE_ITEMS, 1) void attention_tiles(const struct args_atte
     job.first_head = get_group_id(0) * GROUP_HEADS;
     decode_tile(&job, &t, a.position + 1, &space, partials);
 }
+#endif
 
+#if PARTS & PART_LISTS
 // The tiles are of the list.
 __kernel GROUP_SIZE(DECODE_ITEMS, 1) void list_tiles(const struct args_attention a, const struct tiling t,
                                                      __global const float *q_latent, __global const float *q,
@@ -228,7 +231,9 @@ __kernel GROUP_SIZE(DECODE_ITEMS, 1) void list_tiles(const struct args_attention
     job.first_head = get_group_id(0) * GROUP_HEADS;
     decode_tile(&job, &t, listed_of(&a, 0), &space, partials);
 }
+#endif
 
+#if PARTS & PART_LATENT
 // Groups: x over MERGE_LANES columns, y over heads.
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void attention_merge(const struct args_attention a, const struct tiling t,
                                                             __global const float *partials, __global float *out)
@@ -237,6 +242,7 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void attention_merge(const struct args_at
     if (get_group_id(1) < a.n_heads)
         merge_part(&a, t.n_tiles, get_group_id(0) * MERGE_LANES, get_group_id(1), partials, &space, out);
 }
+#endif
 
 // Prefill: a group serves PREFILL_GROUP heads of one row and goes through its keys PREFILL_KEYS at a time. Scores: work-
 // items compute 4 heads by 4 keys, in PREFILL_SLICES sums, each over its part of every PREFILL_DEPTH columns. Values:
@@ -439,6 +445,7 @@ INLINE void prefill_row(const struct attention_job *job, uint row, uint length, 
     }
 }
 
+#if PARTS & PART_LATENT
 __kernel GROUP_SIZE(PREFILL_ITEMS, 1) void attention_prefill(const struct args_attention a, const struct tiling t,
                                                              __global const float *q_latent, __global const float *q,
                                                              __global const void *cache, __global float *out,
@@ -452,7 +459,9 @@ __kernel GROUP_SIZE(PREFILL_ITEMS, 1) void attention_prefill(const struct args_a
     job.first_head = get_group_id(0) * PREFILL_GROUP;
     prefill_row(&job, row, a.position + row + 1, &space, out);
 }
+#endif
 
+#if PARTS & PART_LISTS
 __kernel GROUP_SIZE(PREFILL_ITEMS, 1) void list_prefill(const struct args_attention a, const struct tiling t,
                                                         __global const float *q_latent, __global const float *q,
                                                         __global const void *cache, __global const uint *list,
@@ -466,5 +475,6 @@ __kernel GROUP_SIZE(PREFILL_ITEMS, 1) void list_prefill(const struct args_attent
     job.first_head = get_group_id(0) * PREFILL_GROUP;
     prefill_row(&job, row, listed_of(&a, row), &space, out);
 }
+#endif
 
 #endif

@@ -280,6 +280,7 @@ INLINE void mma_tile(const struct attention_job *job, const struct tiling *t, ui
         }
 }
 
+#if PARTS & PART_LATENT_MMA
 // As attention_tiles.
 __kernel GROUP_SIZE(MMA_ITEMS, 1) void attention_tiles_mma(const struct args_attention a, const struct tiling t,
                                                            __global const float *q_latent, __global const float *q,
@@ -292,7 +293,9 @@ __kernel GROUP_SIZE(MMA_ITEMS, 1) void attention_tiles_mma(const struct args_att
     job.first_head = get_group_id(0) * 16;
     mma_tile(&job, &t, a.position + 1, &space, partials);
 }
+#endif
 
+#if PARTS & PART_LISTS
 __kernel GROUP_SIZE(MMA_ITEMS, 1) void list_tiles_mma(const struct args_attention a, const struct tiling t,
                                                       __global const float *q_latent, __global const float *q,
                                                       __global const void *cache, __global const uint *list,
@@ -305,6 +308,7 @@ __kernel GROUP_SIZE(MMA_ITEMS, 1) void list_tiles_mma(const struct args_attentio
     job.first_head = get_group_id(0) * 16;
     mma_tile(&job, &t, listed_of(&a, 0), &space, partials);
 }
+#endif
 
 INLINE void mma_row(const struct attention_job *job, uint row, uint length, __local struct mma_space *space,
                     __global float *out)
@@ -316,6 +320,7 @@ INLINE void mma_row(const struct attention_job *job, uint row, uint length, __lo
     mma_put(job, sums, by, out + (ulong)(job->a->first_row + row) * job->a->n_heads * MMA_RANK, MMA_RANK);
 }
 
+#if PARTS & PART_LATENT_MMA
 // As attention_prefill.
 __kernel GROUP_SIZE(MMA_ITEMS, 1) void attention_prefill_mma(const struct args_attention a, const struct tiling t,
                                                              __global const float *q_latent, __global const float *q,
@@ -329,7 +334,9 @@ __kernel GROUP_SIZE(MMA_ITEMS, 1) void attention_prefill_mma(const struct args_a
     job.first_head = get_group_id(0) * 16;
     mma_row(&job, row, a.position + row + 1, &space, out);
 }
+#endif
 
+#if PARTS & PART_LISTS
 __kernel GROUP_SIZE(MMA_ITEMS, 1) void list_prefill_mma(const struct args_attention a, const struct tiling t,
                                                         __global const float *q_latent, __global const float *q,
                                                         __global const void *cache, __global const uint *list,
@@ -343,5 +350,6 @@ __kernel GROUP_SIZE(MMA_ITEMS, 1) void list_prefill_mma(const struct args_attent
     job.first_head = get_group_id(0) * 16;
     mma_row(&job, row, listed_of(&a, row), &space, out);
 }
+#endif
 
 #endif

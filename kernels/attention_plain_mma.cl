@@ -254,6 +254,7 @@ INLINE void plain_put(const struct args_attention_plain *a, uint row, struct pla
     }
 }
 
+#if PARTS & PART_PLAIN
 // Groups: x over heads, y over PLAIN_ROWS rows each, the longest first. A tile of keys or of values comes while the
 // warps compute with the other. Tiles lie at multiples of their size, and what a row doesn't see changes nothing of its
 // sums.
@@ -304,5 +305,6 @@ __kernel GROUP_SIZE(PLAIN_ITEMS, 1) void attention_plain_mma(const struct args_a
     }
     plain_put(&a, row, &sums, out + (ulong)(a.first_head + head) * PLAIN_VALUE);
 }
+#endif
 
 #endif

@@ -246,6 +246,7 @@ INLINE void token_answer(const struct token_job *job, const struct token_load *l
     token_norm(&job->a->norm, job->head, fma(d, kq, asked), load, out, space->squares);
 }
 
+#if PARTS & PART_STATES
 // Groups: heads of values.
 __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void delta_token(const struct args_delta_token a, const struct tiling t,
                                                      __global const uchar *taps, __global const uchar *rates,
@@ -264,5 +265,6 @@ __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void delta_token(const struct args_delta_tok
     token_take_state(&a.scan, job.head, from, s);
     token_answer(&job, &load, s, to, out, &space);
 }
+#endif
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Devices: what there is, which one a selector names, what is peculiar about it.
 #include "kernels/device.h"
+#include "kernels/helpers.h"
 
 #include <CL/cl_ext.h>
 #include <errno.h>
@@ -201,7 +202,7 @@ bool device_is_pocls(const struct gpu_info *info)
     return strstr(info->platform, "Portable Computing Language") != NULL;
 }
 
-static bool open_device(gpu *g, const struct gpu_options *options, struct gpu_error *err)
+static bool pick_device(gpu *g, const struct gpu_options *options, struct gpu_error *err)
 {
     struct found found;
     errno = 0;
@@ -226,7 +227,7 @@ static bool open_device(gpu *g, const struct gpu_options *options, struct gpu_er
         return false;
     g->platform = found.items[index].platform;
     g->device = found.items[index].device;
-    return open_queue(g, options->profile, err);
+    return true;
 }
 
 // mma.sync on float16 with float32 sums, from Ampere on.
@@ -249,7 +250,33 @@ static bool runs_in_this_process(const gpu *g)
            svm & SVM_FINE_GRAIN_BUFFER;
 }
 
-gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, struct gpu_error *err)
+// What kernels are built for it, and where they are kept.
+static void choose_kernels(gpu *g, const struct gpu_options *options, enum gpu_shape shape)
+{
+    if (shape != GPU_SHAPE_OF_DEVICE) {
+        g->info.shares_host_memory = shape == GPU_SHAPE_CPU;
+        g->info.maps_host_memory = false;
+    }
+    if (options->map && g->info.shares_host_memory) {
+        g->info.shares_host_memory = false;
+        g->info.maps_host_memory = true;
+    }
+    g->shape = shape;
+    g->cpu_shape = shape == GPU_SHAPE_OF_DEVICE ? g->info.kind == GPU_KIND_CPU : shape == GPU_SHAPE_CPU;
+    g->calls = g->cpu_shape && g->info.shares_host_memory && !options->apart && runs_in_this_process(g);
+    g->warm_late = options->warm_late;
+    g->always_cache = options->always_cache;
+    g->opened_mapping = options->map;
+    g->opened_apart = options->apart;
+    g->mixers = options->mixers;
+    g->has_mma = !g->cpu_shape && (options->refuse_mma || has_tensor_cores(g));
+    g->divided = g->has_mma || options->divide;
+    g->helper = options->helper;
+    if (options->cache_dir && (!driver_keeps(g) || options->always_cache))
+        g->cache_folder = strdup(options->cache_dir); // NULL: done without
+}
+
+gpu *gpu_open_bare(const struct gpu_options *options, enum gpu_shape shape, struct gpu_error *err)
 {
     gpu *g = calloc(1, sizeof *g);
     if (!g) {
@@ -263,37 +290,38 @@ gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, str
     // Threads that a CPU driver starts inherit the nice value; that this thread keeps it too is what the caller wants.
     if (options->nice_value)
         setpriority(PRIO_PROCESS, 0, options->nice_value);
-    if (!open_device(g, options, err))
+    if (!pick_device(g, options, err))
+        goto free_gpu;
+    choose_kernels(g, options, shape);
+    jobs_begin(g); // beside what follows
+    if (!open_queue(g, options->profile, err))
         goto free_gpu;
 #ifdef M_MXFAST
     // PoCL frees in one thread what it has allocated in another: let small blocks join at once.
     if (g->info.kind == GPU_KIND_CPU)
         mallopt(M_MXFAST, 0);
 #endif
-    if (shape != GPU_SHAPE_OF_DEVICE) {
-        g->info.shares_host_memory = shape == GPU_SHAPE_CPU;
-        g->info.maps_host_memory = false;
-    }
-    if (options->map && g->info.shares_host_memory) {
-        g->info.shares_host_memory = false;
-        g->info.maps_host_memory = true;
-    }
-    g->cpu_shape = shape == GPU_SHAPE_OF_DEVICE ? g->info.kind == GPU_KIND_CPU : shape == GPU_SHAPE_CPU;
-    g->calls = g->cpu_shape && g->info.shares_host_memory && !options->apart && runs_in_this_process(g);
-    g->warm_late = options->warm_late;
-    g->mixers = options->mixers;
-    g->has_mma = !g->cpu_shape && (options->refuse_mma || has_tensor_cores(g));
     gpu_open_addresses(g);
-    if (!program_open(g, options, err))
-        goto free_gpu;
+    return g;
+free_gpu:
+    gpu_close(g);
+    return NULL;
+}
+
+gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, struct gpu_error *err)
+{
+    gpu *g = gpu_open_bare(options, shape, err);
+    if (!g || g->info.kind == GPU_KIND_REF)
+        return g;
+    if (!program_open(g, options, err)) {
+        gpu_close(g);
+        return NULL;
+    }
     gpu_prove_sharing(g);
     gpu_prove_meeting(g, GROUPS_THAT_MEET);
     if (options->profile)
         g->profile = calloc(1, sizeof *g->profile); // from here on; without memory there is none
     return g;
-free_gpu:
-    gpu_close(g);
-    return NULL;
 }
 
 gpu *gpu_open(const struct gpu_options *options, struct gpu_error *err)
@@ -305,6 +333,7 @@ void gpu_close(gpu *g)
 {
     if (!g)
         return;
+    helpers_release(g->helpers);
     if (g->queue)
         clFinish(g->queue);
     gpu_release_all(g);

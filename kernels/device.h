@@ -64,10 +64,17 @@ struct meeting {
     uint32_t state[2]; // `count` as it was then
 };
 
+// Forced, a shape brings its memory too: the CPU's shared with the host, the GPU's reached by copies only.
+enum gpu_shape { GPU_SHAPE_OF_DEVICE, GPU_SHAPE_CPU, GPU_SHAPE_GPU };
+
 struct gpu {
     struct gpu_info info;
+    enum gpu_shape shape; // as it was opened, and with which of the tests' options:
+    bool always_cache, opened_mapping, opened_apart;
     bool cpu_shape;  // the kernels that were built
     bool has_mma;    // and those for NVIDIA's tensor cores
+    bool divided;    // programs are built in parts (source.c),
+    uint32_t parts;  // of which that of all ops has these
     bool calls;      // kernels reach the host's memory by its addresses (launch.c)
     bool warm_late;  // none is launched before it is needed
     unsigned mixers; // kernels of others neither; 0: there are none
@@ -85,6 +92,9 @@ struct gpu {
     struct program *token;                              // of a token's launches of several kinds; NULL: there is none
     uint64_t token_kinds;                               // those kinds: bit KIND_X of each
     char *cache_folder;                                 // for binaries; NULL: none
+    const char *const *helper;                          // as in the options
+    struct helpers *helpers;                            // at work for the program of all ops; NULL: none
+    unsigned n_helped;                                  // their jobs
     char notice[SEAL_NOTICE];                           // gpu_notice's
     struct fences fences;
     cl_command_queue copy_queue; // NULL until the first copy
@@ -110,9 +120,9 @@ struct gpu_buf {
     uint64_t bytes;
 };
 
-// Forced, a shape brings its memory too: the CPU's shared with the host, the GPU's reached by copies only.
-enum gpu_shape { GPU_SHAPE_OF_DEVICE, GPU_SHAPE_CPU, GPU_SHAPE_GPU };
 gpu *gpu_open_shape(const struct gpu_options *options, enum gpu_shape shape, struct gpu_error *err);
+// Without any kernels.
+gpu *gpu_open_bare(const struct gpu_options *options, enum gpu_shape shape, struct gpu_error *err);
 
 // device.c
 void gpu_error_set(struct gpu_error *err, enum gpu_code code, int native, const char *format, ...)
@@ -145,11 +155,19 @@ cl_program program_with_addresses(const gpu *g, cl_program program);
 
 // program.c: builds and warms up kernels and proves their arguments; false with *err filled.
 bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *err);
+// A kernel that the device's model was not thought to need: the part that has it is built now. NULL: it could not be.
+cl_kernel program_open_late(gpu *g, enum kernel_id id);
 // The program of one kind's matrices.
 struct program *program_open_kind(gpu *g, const struct gpu_format *format, struct gpu_error *err);
-// The program of a token's launches for these kinds, bit KIND_X of each; and its text, to be freed (NULL: no memory).
+// The program of a token's launches for these kinds, bit KIND_X of each.
 struct program *program_open_token(gpu *g, uint64_t kinds, struct gpu_error *err);
-char *program_token_text(uint64_t kinds);
+// Builds one as a helper does: it is left in the cache, and where the driver keeps what it has compiled. Loads it where
+// it is there already. False with *err filled.
+struct wish;
+bool program_build(gpu *g, const struct wish *wish, struct gpu_error *err);
+// Does the driver keep what it has compiled by itself? PoCL does, unless told not to; asked for binaries it compiles
+// all once more, as another variant than what it launches, for about as long as the first time.
+bool driver_keeps(const gpu *g);
 // Has the driver compile it anew with registers for two groups of each unit (a text of its own: PTX). False: it can't,
 // and the program is as it was.
 bool program_for_two_groups(gpu *g, struct program *p);
@@ -157,6 +175,14 @@ bool program_for_two_groups(gpu *g, struct program *p);
 char *ptx_of_two_groups(const char *ptx);
 void program_close(struct program *p);
 void programs_close(gpu *g);
+
+// jobs.c: starts helpers for what the program of all ops lacks in the cache, where that is worth it; and waits for
+// them, with progress. Returns how many there were.
+void jobs_begin(gpu *g);
+unsigned jobs_wait(gpu *g, const struct gpu_options *options);
+// The same, both, for formats and a token's kinds.
+void jobs_do_formats(gpu *g, const struct gpu_format *formats, unsigned n, uint64_t kinds,
+                     const struct gpu_options *options);
 
 // formats.c: the program for a matrix: NULL, that of all ops. False: it was not opened.
 bool format_program(const gpu *g, const struct args_matrix *m, const struct program **program);

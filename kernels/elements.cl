@@ -23,6 +23,7 @@
     }
 #endif
 
+#if PARTS & PART_ELEMENTS
 // A work-item turns one pair of a block of heads: z counts blocks of rows_per_group heads.
 __kernel GROUP_SIZE(32, 1) void rope(const struct args_rope a, const struct tiling t, __global const float *inv_freq,
                                      __global float *x)
@@ -43,7 +44,9 @@ __kernel GROUP_SIZE(32, 1) void rope(const struct args_rope a, const struct tili
         pair[second] = turned.y;
     }
 }
+#endif
 
+#if PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void gather(const struct args_gather a, const struct tiling t,
                                                   __global const float *x, __global const int *index,
                                                   __global float *out)
@@ -55,7 +58,9 @@ __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void gather(const struct args_gather a, co
     __global float *to = out + (ulong)r * a.dim;
     FOR_ELEMENTS(a.dim, vstore16(vload16(0, from + i), 0, to + i), to[i] = from[i])
 }
+#endif
 
+#if PARTS & PART_ELEMENTS
 // The first of the launch's rows with an index adds up all of them.
 __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void scatter_add(const struct args_gather a, const struct tiling t,
                                                        __global const float *y, __global const int *index,
@@ -78,7 +83,9 @@ __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void scatter_add(const struct args_gather 
                      to[i] = fma(w, from[i], to[i]))
     }
 }
+#endif
 
+#if PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void silu_product(const struct args_silu_product a, const struct tiling t,
                                                          __global const float *gate, __global const int *ids,
                                                          __global float *y)
@@ -91,7 +98,9 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void silu_product(const struct args_silu_
     ulong at = (ulong)row * a.out_stride + a.out_offset + i;
     y[at] = swiglu(gate[at], y[at], LIMITS(a));
 }
+#endif
 
+#if PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void gate_product(const struct args_gate_product a, const struct tiling t,
                                                          __global const float *gate, __global float *y)
 {
@@ -102,6 +111,7 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void gate_product(const struct args_gate_
     ulong from = (ulong)r * a.gate_stride + a.gate_offset + (ulong)(i / a.dim) * a.gate_head_stride;
     y[(ulong)r * a.stride + a.offset + i] *= sigmoid(gate[from + (a.one_each ? 0 : i % a.dim)]);
 }
+#endif
 
 #if SHAPE_CPU
 // Tap j of sixteen channels.
@@ -160,6 +170,7 @@ static void conv_one(const struct args_short_conv *a, uint c, uint2 rows, __glob
         to[(ulong)j * a->channels + c] = seen[j];
 }
 
+#if PARTS & PART_STATES
 // Groups: x over blocks of ELEMENTS_GROUP channels, y over blocks of rows_per_group rows.
 __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void short_conv(const struct args_short_conv a, const struct tiling t,
                                                       __global const uchar *weights, __global const float *x,
@@ -175,7 +186,9 @@ __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void short_conv(const struct args_short_co
     uint2 rows = (uint2)(get_group_id(1) * t.rows_per_group, min((uint)(get_group_id(1) + 1) * t.rows_per_group, a.n_rows));
     FOR_ELEMENTS(a.channels, conv_sixteen(&a, i, weight, x, from, to, y), conv_one(&a, i, rows, weight, x, from, to, y))
 }
+#endif
 
+#if PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void combine(const struct args_combine a, const struct tiling t,
                                                     __global const float *partial, __global const float *weight,
                                                     __global float *out)
@@ -188,7 +201,9 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void combine(const struct args_combine a,
         sum = fma(weight[a.first_weight + k], partial[(ulong)k * a.dim + i], sum);
     out[i] += sum;
 }
+#endif
 
+#if PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void copy(const struct args_copy a, const struct tiling t,
                                                  __global const float *src, __global float *dst)
 {
@@ -202,9 +217,12 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void copy(const struct args_copy a, const
         vstore4(vload4(i, src), i, dst);
 #endif
 }
+#endif
 
+#if PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void clear(const struct args_clear a, const struct tiling t, __global float *y)
 {
     for (ulong i = get_global_id(0); i < a.n; i += get_global_size(0))
         y[a.first + i] = 0;
 }
+#endif

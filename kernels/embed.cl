@@ -5,6 +5,7 @@
 #ifdef KIND
 #define EMBED_TOGETHER (SHAPE_CPU ? 16 : 8)
 
+#if PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void embed(const struct args_embed a, const struct tiling t,
                                                   __global const uchar *table, __global const int *ids,
                                                   __global float *out)
@@ -22,7 +23,9 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void embed(const struct args_embed a, con
     vstore8(kind_weights8(&row, at), at, to);
 #endif
 }
+#endif
 #else
+#if PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void embed(const struct args_embed a, const struct tiling t,
                                                   __global const uchar *table, __global const int *ids,
                                                   __global float *out)
@@ -49,4 +52,5 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void embed(const struct args_embed a, con
     else
         vstore4(fma(octets(bits), (float4)(scale), (float4)(bias)), 0, to);
 }
+#endif
 #endif

@@ -174,8 +174,8 @@ static bool goes_together(uint32_t kind)
     }
 }
 
-// Ops go apart where this cannot be: the program of several kinds only saves time.
-static void open_token(gpu *g, const struct gpu_format *formats, unsigned n)
+// Those of its program that these formats ask for; 0: there is none to be opened.
+static uint64_t token_kinds(const gpu *g, const struct gpu_format *formats, unsigned n)
 {
     uint64_t kinds = g->token_kinds;
     unsigned count = 0;
@@ -184,8 +184,12 @@ static void open_token(gpu *g, const struct gpu_format *formats, unsigned n)
             kinds |= UINT64_C(1) << formats[i].kind;
     for (uint32_t kind = 0; kind < KIND_COUNT; kind++)
         count += (unsigned)(kinds >> kind & 1);
-    if (!g->has_mma || !g->meeting.groups || kinds == g->token_kinds || count > MOST_TOKEN_KINDS)
-        return;
+    return !g->has_mma || !g->meeting.groups || kinds == g->token_kinds || count > MOST_TOKEN_KINDS ? 0 : kinds;
+}
+
+// Ops go apart where this cannot be: the program of several kinds only saves time.
+static void open_token(gpu *g, uint64_t kinds)
+{
     struct program *made = program_open_token(g, kinds, NULL);
     if (!made || !(gpu_prove_token(g, made) || (program_for_two_groups(g, made) && gpu_prove_token(g, made)))) {
         if (made)
@@ -198,19 +202,32 @@ static void open_token(gpu *g, const struct gpu_format *formats, unsigned n)
     g->token_kinds = kinds;
 }
 
+// What is to be built for a format that there are kernels for. False: nothing.
+static bool is_to_be_built(const gpu *g, const struct gpu_format *f, struct gpu_format *all)
+{
+    const struct program *old = g->formats[f->kind][f->scale_type];
+    uint32_t uses = old ? old->uses : 0;
+    *all = *f;
+    all->uses &= ~(uint32_t)USE_TOKEN;
+    all->uses |= uses | USE_ROWS; // which is what it is proved by
+    return !is_common(f) && g->info.kind != GPU_KIND_REF && !(old && (f->uses & ~uses & ~(uint32_t)USE_TOKEN) == 0);
+}
+
+static bool is_known(const struct gpu_format *f)
+{
+    return kind_info(f->kind) && f->scale_type <= SCALE_F32;
+}
+
 static int open_format(gpu *g, const struct gpu_format *f, struct gpu_error *err)
 {
-    if (!kind_info(f->kind) || f->scale_type > SCALE_F32) {
+    if (!is_known(f)) {
         gpu_error_set(err, GPU_ARGUMENT, 0, "there are no kernels for matrices of kind %s", kind_name(f->kind));
         return GPU_ARGUMENT;
     }
     struct program **to = &g->formats[f->kind][f->scale_type];
-    uint32_t old = *to ? (*to)->uses : 0;
-    if (is_common(f) || g->info.kind == GPU_KIND_REF || (*to && (f->uses & ~old & ~(uint32_t)USE_TOKEN) == 0))
+    struct gpu_format all;
+    if (!is_to_be_built(g, f, &all))
         return GPU_OK;
-    struct gpu_format all = *f;
-    all.uses &= ~(uint32_t)USE_TOKEN;
-    all.uses |= old | USE_ROWS; // which is what it is proved by
     struct gpu_counts counts = g->counts;
     struct program *made = program_open_kind(g, &all, err);
     if (!made)
@@ -227,16 +244,31 @@ static int open_format(gpu *g, const struct gpu_format *f, struct gpu_error *err
     return code;
 }
 
+// In processes of their own, where that is faster.
+static void build_beside(gpu *g, const struct gpu_format *formats, unsigned n, uint64_t kinds,
+                         const struct gpu_options *options)
+{
+    struct gpu_format *wanted = calloc(n, sizeof *wanted);
+    unsigned n_wanted = 0;
+    for (unsigned i = 0; wanted && i < n; i++)
+        n_wanted += is_known(&formats[i]) && is_to_be_built(g, &formats[i], &wanted[n_wanted]);
+    if (wanted && (n_wanted || kinds))
+        jobs_do_formats(g, wanted, n_wanted, kinds, options);
+    free(wanted);
+}
+
 int gpu_open_formats(gpu *g, const struct gpu_format *formats, unsigned n, const struct gpu_options *options,
                      struct gpu_error *err)
 {
+    uint64_t kinds = token_kinds(g, formats, n);
     int code = GPU_OK;
+    build_beside(g, formats, n, kinds, options);
     for (unsigned i = 0; i < n && !code; i++) {
         if (options && options->progress)
             options->progress(options->progress_context, kind_name(formats[i].kind), i, n);
         code = open_format(g, &formats[i], err);
     }
-    if (!code)
-        open_token(g, formats, n);
+    if (!code && kinds)
+        open_token(g, kinds);
     return code;
 }

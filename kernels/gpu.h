@@ -62,12 +62,18 @@ struct gpu_options {
     gpu_progress *progress; // may be NULL
     void *progress_context;
     unsigned mixers;   // USE_MIXERS of args.h: kernels of others are made ready when they are first used; 0: of all
+    // A program's words, ended by NULL, that is started with one more, a job, to build kernels in processes of their own:
+    // it hands the job to gpu_build. Used where a driver's compiler takes seconds, and there are a cache to leave them in
+    // and processors to do it. What fails is built here, and gpu_notice says so. NULL: there is none, and all is built
+    // here. Stays valid as long as the device.
+    const char *const *helper;
     bool profile;      // keep the device's own times of its kernels, which makes it slower
     int nice_value;    // for the threads a CPU driver starts, 0 to leave; set before the driver makes them
     bool always_cache; // tests: binaries of all drivers
     bool warm_late;    // tests: a driver makes machine code of a kernel when it is first used, not of all at the start
     bool map;          // tests: a device that shares our memory is taken for one that maps it
     bool apart;        // tests: launches pass their arguments one by one on all devices
+    bool divide;       // tests: programs are built in parts, as where a compiler takes seconds
     bool refuse_mma;   // tests: a device with tensor cores whose driver does not build their kernels
 };
 
@@ -79,6 +85,9 @@ void gpu_close(gpu *g); // NULL is fine; all its buffers must have been freed
 const struct gpu_info *gpu_describe(const gpu *g);
 // A sentence for people about what was wrong with kernels that were kept, and was mended; "": nothing.
 const char *gpu_notice(const gpu *g);
+
+// In a helper: does a job, ends when standard input does. 0, or a code with *err filled.
+int gpu_build(const char *job, struct gpu_error *err);
 
 // What the host has left for us now: of /proc/meminfo and of the memory cgroups (v1, v2) that we are in, whose page
 // cache counts as free.

@@ -61,6 +61,7 @@ static void hyper_put_sixteen(const struct args_hyper_spread *a, __global const 
 }
 #endif
 
+#if PARTS & PART_STREAMS
 // Groups: x over elements, y over rows.
 __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void hyper_spread(const struct args_hyper_spread a, const struct tiling t,
                                                         __global const float *parts, __global float *out,
@@ -76,6 +77,7 @@ __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void hyper_spread(const struct args_hyper_
     FOR_ELEMENTS(a.dim, hyper_put_sixteen(&a, parts, out + i, from + i, to + i),
                  hyper_put_one(&a, parts, out + i, from + i, to + i))
 }
+#endif
 
 static float hyper_mean_of(float4 four)
 {
@@ -89,6 +91,7 @@ static float16 hyper_mean_of_sixteen(struct hyper_sixteen sums)
 }
 #endif
 
+#if PARTS & PART_STREAMS
 // The same groups.
 __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void hyper_mean(const struct args_hyper_spread a, const struct tiling t,
                                                       __global const float *parts, __global const float *out,
@@ -106,6 +109,7 @@ __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void hyper_mean(const struct args_hyper_sp
                           0, y + i),
                  y[i] = hyper_mean_of(hyper_spread_one(parts, a.begins, out[i], from + i, a.dim)))
 }
+#endif
 
 // `steps` steps of Sinkhorn's, each rows and columns; rows of comb are vectors.
 static void hyper_balance(float4 *comb, float eps, uint steps)
@@ -133,6 +137,7 @@ static float4 hyper_softmax(float4 x)
     return e / ((e.x + e.y) + (e.z + e.w));
 }
 
+#if PARTS & PART_STREAMS
 // Groups: x over rows.
 __kernel GROUP_SIZE(HYPER_ITEMS, 1) void hyper_mix(const struct args_hyper_mix a, const struct tiling t,
                                                  __global const uchar *bases, __global const uchar *scales,
@@ -188,3 +193,4 @@ __kernel GROUP_SIZE(HYPER_ITEMS, 1) void hyper_mix(const struct args_hyper_mix a
         y[i] = sum;
     }
 }
+#endif

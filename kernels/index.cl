@@ -18,6 +18,7 @@ static float index_sum(__local const float4 *row, uint n, float mean, uint squar
     return (sum.x + sum.z) + (sum.y + sum.w);
 }
 
+#if PARTS & PART_INDEX
 // Groups: x over rows.
 __kernel GROUP_SIZE(INDEX_LANES, 1) void index_append(const struct args_index_append a, const struct tiling t,
                                                       __global const uchar *norms, __global const uchar *biases,
@@ -55,7 +56,9 @@ __kernel GROUP_SIZE(INDEX_LANES, 1) void index_append(const struct args_index_ap
         cache_put(cache, a.kv_type, at + i, !turns ? row[i] : i == first ? turned.x : turned.y);
     }
 }
+#endif
 
+#if PARTS & PART_INDEX
 // Groups: x over pools, from the first row's on.
 __kernel GROUP_SIZE(INDEX_LANES, 1) void index_pool(const struct args_index_pool a, const struct tiling t,
                                                     __global const uchar *apes, __global const void *cache,
@@ -86,6 +89,7 @@ __kernel GROUP_SIZE(INDEX_LANES, 1) void index_pool(const struct args_index_pool
         cache_put(pools, a.kv_type, (ulong)pool * a.dim + c, is_whole ? sum / total : 0.0f);
     }
 }
+#endif
 
 // How many keys a row at a position chooses from.
 static uint index_seen(uint position, uint pool)

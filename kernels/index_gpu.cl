@@ -83,6 +83,7 @@ INLINE void index_dots(__local const struct index_tile *tile, float (*dots)[INDE
     }
 }
 
+#if PARTS & PART_INDEX
 // Groups: x over blocks of INDEX_ITEMS positions, y over rows.
 __kernel GROUP_SIZE(INDEX_ITEMS, 1) void index_scores(const struct args_index_scores a, const struct tiling t,
                                                       __global const float *q, __global const float *weight,
@@ -129,6 +130,7 @@ __kernel GROUP_SIZE(INDEX_ITEMS, 1) void index_scores(const struct args_index_sc
     if (first + item <= job.last)
         scores[(ulong)r * a.out_stride + first + item] = sum;
 }
+#endif
 
 #define CHOICE_ITEMS ELEMENTS_GROUP
 #define CHOICE_OWN (CHOICE_BINS / CHOICE_ITEMS) // bins of a work-item, and positions that it lists at a time
@@ -242,6 +244,7 @@ INLINE void choice_list(const struct args_index_choice *a, __global const float 
     }
 }
 
+#if PARTS & PART_INDEX
 // Groups: x over rows. Numbers alone: whoever counts first, the choice is the same.
 __kernel GROUP_SIZE(CHOICE_ITEMS, 1) void index_choice(const struct args_index_choice a, const struct tiling t,
                                                        __global const float *scores, __global uint *list)
@@ -262,6 +265,7 @@ __kernel GROUP_SIZE(CHOICE_ITEMS, 1) void index_choice(const struct args_index_c
     choice_list(&a, scores, 0, n, &choice, &space, list);
     choice_put_open(&a, list, a.position + r, get_local_id(0), CHOICE_ITEMS);
 }
+#endif
 
 // Long rows: a group for each part of a row, rows_per_group positions of n_tiles parts. Counts: [rows][level][part][bin].
 struct choice_part {
@@ -320,6 +324,7 @@ INLINE struct choice choice_look(const struct args_index_choice *a, const struct
     return choice;
 }
 
+#if PARTS & PART_INDEX
 // Groups: x over parts, y over rows. The level is scratch_stride's.
 __kernel GROUP_SIZE(CHOICE_ITEMS, 1) void index_count(const struct args_index_choice a, const struct tiling t,
                                                       __global const float *scores, __global uint *counts)
@@ -336,7 +341,9 @@ __kernel GROUP_SIZE(CHOICE_ITEMS, 1) void index_count(const struct args_index_ch
     for (uint b = 0; b < CHOICE_OWN; b++)
         to[item + b * CHOICE_ITEMS] = space.bins[item + b * CHOICE_ITEMS];
 }
+#endif
 
+#if PARTS & PART_INDEX
 __kernel GROUP_SIZE(CHOICE_ITEMS, 1) void index_list(const struct args_index_choice a, const struct tiling t,
                                                      __global const float *scores, __global uint *counts,
                                                      __global uint *list)
@@ -358,5 +365,6 @@ __kernel GROUP_SIZE(CHOICE_ITEMS, 1) void index_list(const struct args_index_cho
     uint first = get_group_id(0) * CHOICE_ITEMS + get_local_id(0); // the first part's work-items write the open pool's
     choice_put_open(&a, list, a.position + get_group_id(1), first, t.n_tiles * CHOICE_ITEMS);
 }
+#endif
 
 #endif

@@ -179,6 +179,7 @@ INLINE void index_put_tile(const struct index_row *job, uint first, float sum, _
         scores[(ulong)job->row * job->a->out_stride + first + key] = sum;
 }
 
+#if PARTS & PART_INDEX
 // Groups: x over tiles of keys, which a group takes every so many of, y over rows.
 __kernel GROUP_SIZE(INDEX_F16_ITEMS, 1) void index_scores_mma(const struct args_index_scores a, const struct tiling t,
                                                               __global const float *q, __global const float *weight,
@@ -214,6 +215,7 @@ __kernel GROUP_SIZE(INDEX_F16_ITEMS, 1) void index_scores_mma(const struct args_
     barrier(CLK_LOCAL_MEM_FENCE);
     index_put_tile(&job, first - apart, index_tile_sum(&job, tiles.sums[(n - 1) % 2]), scores);
 }
+#endif
 
 // ---- keys of float32
 
@@ -344,6 +346,7 @@ INLINE void index_put(const struct index_rows *at, const struct index_keys *keys
         scores[(ulong)at->row * at->a->out_stride + key] = j ? sums.y : sums.x;
 }
 
+#if PARTS & PART_INDEX
 // Groups: x over blocks of INDEX_MMA_ITEMS / 2 keys, y over runs of rows_per_group rows.
 __kernel GROUP_SIZE(INDEX_MMA_ITEMS, 1) void index_scores_mma_f32(const struct args_index_scores a,
                                                                   const struct tiling t, __global const float *q,
@@ -380,5 +383,6 @@ __kernel GROUP_SIZE(INDEX_MMA_ITEMS, 1) void index_scores_mma_f32(const struct a
         at = next;
     }
 }
+#endif
 
 #endif

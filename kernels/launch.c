@@ -76,6 +76,8 @@ void launch(gpu *g, const struct launch *l)
     const struct kernel_info *k = &kernels[l->kernel];
     const struct program *program = l->program ? l->program : &g->program;
     cl_kernel kernel = program->kernels[l->kernel];
+    if (!kernel && !l->program && g->divided)
+        kernel = program_open_late(g, l->kernel);
     bool calls = program->calls[l->kernel] && g->info.shares_host_memory;
     if (!kernel) {
         gpu_fail(g, GPU_ARGUMENT, 0, "kernel %s was not opened for its kind of matrices", k->name);

@@ -7,6 +7,7 @@
 #define NORM_TOGETHER 4 // elements that a work-item sums side by side
 #endif
 
+#if PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ROW_LANES, 1) void rmsnorm(const struct args_rmsnorm a, const struct tiling t,
                                                __global const uchar *weights, __global const float *x,
                                                __global float *y)
@@ -19,7 +20,9 @@ __kernel GROUP_SIZE(ROW_LANES, 1) void rmsnorm(const struct args_rmsnorm a, cons
     norm_row(&row, x + (ulong)r * a.in_stride + a.in_offset, y + (ulong)r * a.out_stride + a.out_offset, ROW_LANES,
              sums);
 }
+#endif
 
+#if PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ROW_LANES, 1) void combine_norm(const struct args_combine_norm a, const struct tiling t,
                                                     __global const uchar *norms, __global const float *partial,
                                                     __global const float *weight, __global float *out,
@@ -55,7 +58,9 @@ __kernel GROUP_SIZE(ROW_LANES, 1) void combine_norm(const struct args_combine_no
     struct normed_row row = {(__global const float *)(norms + a.norm), a.dim, a.eps, a.plus_one};
     norm_row(&row, out, y, ROW_LANES, sums);
 }
+#endif
 
+#if PARTS & PART_ELEMENTS
 // Groups: x over parts, y over rows.
 __kernel GROUP_SIZE(ROW_LANES, 1) void kv_append(const struct args_kv_append a, const struct tiling t,
                                                  __global const uchar *norms, __global const float *inv_freq,
@@ -65,3 +70,4 @@ __kernel GROUP_SIZE(ROW_LANES, 1) void kv_append(const struct args_kv_append a, 
     if (get_group_id(1) < a.n_rows)
         append_part(&a, get_group_id(0), get_group_id(1), norms, inv_freq, x, cache, q, sums);
 }
+#endif

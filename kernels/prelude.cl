@@ -18,6 +18,9 @@
 #ifndef USES // the program of all ops
 #define USES (USE_ROWS | USE_PRODUCTS | USE_EXPERTS | USE_HEADS | USE_KEYS)
 #endif
+#ifndef PARTS // all of them
+#define PARTS 0x7ffff
+#endif
 // Functions whose constant parameters loops depend on, that are to be unrolled: inlined before any loop is looked at.
 #define INLINE static __attribute__((always_inline))
 #define GROUP_SIZE(x, y) __attribute__((reqd_work_group_size(x, y, 1)))

@@ -1,296 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The kernels' program: built from the embedded sources or taken from the cache, proved, warmed up.
-//
-// The cache holds one file a program: a header, then the driver's binary. Its name is a hash of all that the binary
-// depends on: sources, options, device, driver, platform. It is written beside and renamed, so a reader sees all or
-// nothing; whatever is wrong with a file only costs a build. It is machine code: a folder or file that is another
-// user's, or that others may write to, is not used. A driver that keeps its own is left to it, under a seal.
-#include "kernels/device.h"
-
-#include <errno.h>
-#include <fcntl.h>
+// A driver that keeps its own binaries is left to it, under a seal.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <openssl/evp.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-// By embed.sh.
-extern const char kernels_text[], kind_text[];
-extern const size_t kernels_text_bytes, kind_text_bytes;
-extern const char token_text[], token_names[], token_kind_text[], token_names_end[], token_last_text[];
+#include "kernels/binary_cache.h"
+#include "kernels/device.h"
+#include "kernels/source.h"
 
-enum { MAX_BINARY_BYTES = 256 << 20, CACHE_NAME = 64 };
+enum { MAX_BINARY_BYTES = 256 << 20 };
 
-// SHA-256: what is loaded here runs in this process.
-enum { DIGEST = 32 };
-struct digest {
-    unsigned char bytes[DIGEST];
-};
-
-struct cache_header {
-    char magic[16];
-    struct digest key, checksum;
-    uint64_t bytes;
-};
-
-static const char cache_magic[16] = "moechat kernel2";
-
-struct digested {
-    const void *data;
-    size_t bytes;
-};
-
-// False: there is no such digest, and nothing is cached.
-static bool digest(const struct digested *parts, size_t n, struct digest *out)
-{
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
-    bool good = context && EVP_DigestInit_ex(context, EVP_sha256(), NULL);
-    for (size_t i = 0; i < n && good; i++)
-        good = EVP_DigestUpdate(context, &parts[i].bytes, sizeof parts[i].bytes) &&
-               EVP_DigestUpdate(context, parts[i].data, parts[i].bytes);
-    good = good && EVP_DigestFinal_ex(context, out->bytes, NULL);
-    EVP_MD_CTX_free(context);
-    return good;
-}
-
-// What a program is made of.
-struct source {
-    const char *text;
-    size_t bytes;
-    uint32_t uses; // of a kind's matrices; 0: all ops
-    char options[256];
-};
-
-// No warnings: a compiler in our process may print them over the screen, as PoCL's does of loops it can't unroll.
-static struct source source_of_all(const gpu *g)
-{
-    struct source s = {kernels_text, kernels_text_bytes, 0, ""};
-    snprintf(s.options, sizeof s.options, "-cl-std=CL1.2 -w -DSHAPE_CPU=%d -DNVIDIA_MMA=%d -DCALLS=%d", g->cpu_shape,
-             g->has_mma, g->calls);
-    return s;
-}
-
-static struct source source_of_kind(const gpu *g, const struct gpu_format *format)
-{
-    struct source s = {kind_text, kind_text_bytes, format->uses, ""};
-    const struct kind_info *info = kind_info(format->kind);
-    char name[32];
-    if (info->scales == SCALES_AFFINE)
-        snprintf(name, sizeof name, "AFFINE=%u", info->quantum_bits);
-    else
-        snprintf(name, sizeof name, "%s", info->name);
-    snprintf(s.options, sizeof s.options,
-             "-cl-std=CL1.2 -w -DSHAPE_CPU=%d -DNVIDIA_MMA=%d -DCALLS=%d -DKIND=%u -DKIND_IS_%s -DBLOCK_INPUTS=%u "
-             "-DBLOCK_BYTES=%u -DPIECES=%d -DSCALE_TYPE=%u -DUSES=%u",
-             g->cpu_shape, g->has_mma, g->calls, format->kind, name, info->block_inputs, info->block_bytes,
-             info->by_pieces, format->scale_type, format->uses);
-    return s;
-}
-
-// What a kind's text is told of it.
-static void tell_kind(FILE *out, uint32_t kind, unsigned slot)
-{
-    const struct kind_info *info = kind_info(kind);
-    fprintf(out,
-            "#define SLOT %u\n#define KIND %u\n#define KIND_IS_%s 1\n#define BLOCK_INPUTS %u\n#define BLOCK_BYTES %u\n"
-            "#define PIECES 1\n#define SCALE_TYPE 0\n",
-            slot, kind, info->name, info->block_inputs, info->block_bytes);
-}
-
-static void forget_kind(FILE *out, uint32_t kind)
-{
-    fprintf(out,
-            "\n#undef SLOT\n#undef KIND\n#undef KIND_IS_%s\n#undef BLOCK_INPUTS\n#undef BLOCK_BYTES\n#undef PIECES\n"
-            "#undef SCALE_TYPE\n",
-            kind_info(kind)->name);
-}
-
-char *program_token_text(uint64_t kinds)
-{
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out)
-        return NULL;
-    fprintf(out,
-            "%s\n#define OF_SLOT__(name, slot) name##_##slot\n#define OF_SLOT_(name, slot) OF_SLOT__(name, slot)\n"
-            "#define OF_SLOT(name) OF_SLOT_(name, SLOT)\n",
-            token_text);
-    for (uint32_t kind = 0, slot = 0; kind < KIND_COUNT; kind++)
-        if (kinds >> kind & 1) {
-            tell_kind(out, kind, slot++);
-            fprintf(out, "%s\n%s\n%s", token_names, token_kind_text, token_names_end);
-            forget_kind(out, kind);
-        }
-    fputs("#define RUN_KINDS(kind) ", out);
-    for (uint32_t kind = 0, slot = 0; kind < KIND_COUNT; kind++)
-        if (kinds >> kind & 1)
-            fprintf(out, "if ((kind) == %u) segment_run_%u(segment, &space, scale, &staged, meeting); else ", kind,
-                    slot++);
-    fprintf(out, "segment_run_plain(segment, &space, scale, &staged);\n%s", token_last_text);
-    bool good = !ferror(out);
-    if (fclose(out) == 0 && good)
-        return text;
-    free(text);
-    return NULL;
-}
-
-static bool cache_key(const gpu *g, const struct source *source, struct digest *key)
-{
-    char version[256] = "";
-    char device_version[256] = "";
-    clGetPlatformInfo(g->platform, CL_PLATFORM_VERSION, sizeof version - 1, version, NULL);
-    clGetDeviceInfo(g->device, CL_DEVICE_VERSION, sizeof device_version - 1, device_version, NULL);
-    const char *const texts[] = {source->options,  g->info.name, g->info.driver,
-                                 g->info.platform, version,      device_version};
-    enum { N_TEXTS = sizeof texts / sizeof *texts };
-    struct digested parts[N_TEXTS + 1] = {{source->text, source->bytes}};
-    for (size_t i = 0; i < N_TEXTS; i++)
-        parts[i + 1] = (struct digested){texts[i], strlen(texts[i])};
-    return digest(parts, N_TEXTS + 1, key);
-}
-
-// Hex digits of half of it, which name it.
-static void key_digits(const struct digest *key, char digits[SEAL_KEY])
-{
-    _Static_assert(SEAL_KEY == DIGEST + 1, "two digits a byte");
-    for (int i = 0; i < DIGEST / 2; i++)
-        snprintf(digits + 2 * i, 3, "%02x", key->bytes[i]);
-}
-
-static void cache_name(const struct digest *key, char name[CACHE_NAME])
-{
-    char digits[SEAL_KEY];
-    key_digits(key, digits);
-    snprintf(name, CACHE_NAME, "kernels-%s.bin", digits);
-}
-
-static bool is_trusted(int fd, mode_t type)
-{
-    struct stat about;
-    return fstat(fd, &about) == 0 && (about.st_mode & S_IFMT) == type && cache_is_private(&about);
-}
-
-// The folder, -1: there is none that may be trusted.
-static int open_folder(const char *folder)
-{
-    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd < 0 || is_trusted(fd, S_IFDIR))
-        return fd;
-    close(fd);
-    return -1;
-}
-
-static bool read_whole(int fd, void *data, size_t bytes)
-{
-    char *at = data;
-    while (bytes > 0) {
-        ssize_t n = read(fd, at, bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        bytes -= (size_t)n;
-    }
-    return true;
-}
-
-// The binary in the cache, or NULL.
-static unsigned char *cache_load(const char *folder, const struct digest *key, size_t *bytes)
-{
-    char name[CACHE_NAME];
-    cache_name(key, name);
-    int within = open_folder(folder);
-    // A pipe in its place must not make us wait, nor a link lead elsewhere.
-    int fd = within >= 0 ? openat(within, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
-    struct cache_header header;
-    struct digest found;
-    unsigned char *binary = NULL;
-    if (fd >= 0 && is_trusted(fd, S_IFREG) && read_whole(fd, &header, sizeof header) &&
-        memcmp(header.magic, cache_magic, sizeof cache_magic) == 0 &&
-        memcmp(&header.key, key, sizeof header.key) == 0 && header.bytes > 0 && header.bytes <= MAX_BINARY_BYTES)
-        binary = malloc(header.bytes);
-    if (binary &&
-        (!read_whole(fd, binary, header.bytes) || !digest(&(struct digested){binary, header.bytes}, 1, &found) ||
-         memcmp(&found, &header.checksum, sizeof found) != 0)) {
-        free(binary);
-        binary = NULL;
-    }
-    if (fd >= 0)
-        close(fd);
-    if (within >= 0)
-        close(within);
-    if (binary)
-        *bytes = header.bytes;
-    return binary;
-}
-
-static bool make_folders(const char *folder)
-{
-    char path[1024];
-    int n = snprintf(path, sizeof path, "%s", folder);
-    if (n <= 0 || (size_t)n >= sizeof path)
-        return false;
-    for (char *at = path + 1; *at; at++)
-        if (*at == '/') {
-            *at = 0;
-            if (mkdir(path, 0700) != 0 && errno != EEXIST)
-                return false;
-            *at = '/';
-        }
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
-
-static bool write_whole(int fd, const void *data, size_t bytes)
-{
-    const char *at = data;
-    while (bytes > 0) {
-        ssize_t n = write(fd, at, bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        bytes -= (size_t)n;
-    }
-    return true;
-}
-
-// A file of ours alone; what an earlier process of our number left is in its way.
-static int open_beside(int folder, const char *name)
-{
-    int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
-    int fd = openat(folder, name, flags, 0600);
-    if (fd < 0 && errno == EEXIST && unlinkat(folder, name, 0) == 0)
-        fd = openat(folder, name, flags, 0600);
-    return fd;
-}
-
-static void cache_save(const char *folder, const struct digest *key, const unsigned char *binary, size_t bytes)
-{
-    char name[CACHE_NAME], beside[CACHE_NAME + 32];
-    struct cache_header header = {.key = *key, .bytes = bytes};
-    int within = make_folders(folder) ? open_folder(folder) : -1;
-    if (within < 0)
-        return;
-    cache_name(key, name);
-    snprintf(beside, sizeof beside, "%s.%ld.tmp", name, (long)getpid());
-    memcpy(header.magic, cache_magic, sizeof cache_magic);
-    int fd = digest(&(struct digested){binary, bytes}, 1, &header.checksum) ? open_beside(within, beside) : -1;
-    if (fd >= 0) {
-        bool good = write_whole(fd, &header, sizeof header) && write_whole(fd, binary, bytes) && fsync(fd) == 0;
-        if (close(fd) != 0 || !good || renameat(within, beside, within, name) != 0)
-            unlinkat(within, beside, 0);
-    }
-    close(within);
-}
-
-// Does the driver keep what it has compiled by itself? PoCL does, unless told not to; asked for binaries it compiles
-// all once more, as another variant than what it launches, for about as long as the first time.
-static bool driver_keeps(const gpu *g)
+bool driver_keeps(const gpu *g)
 {
     const char *wish = getenv("POCL_KERNEL_CACHE");
     return device_is_pocls(&g->info) && !(wish && strcmp(wish, "0") == 0);
@@ -375,6 +96,8 @@ static bool make_kernels(gpu *g, struct program *p, const struct source *source,
         cl_int rc;
         p->kernels[id] = clCreateKernel(p->binary, name, &rc);
         size_t most = 0;
+        if (rc == CL_INVALID_KERNEL_NAME && source->parts)
+            continue; // it is of another part
         if (rc == CL_INVALID_KERNEL_NAME) {
             gpu_error_set(err, GPU_BUILD, rc, "the program has no kernel %s, of which rows.h has a row", name);
             return false;
@@ -488,7 +211,7 @@ static bool warm_up(gpu *g, const struct program *p, const struct source *source
         return false;
     for (int id = 0; id < KERNEL_COUNT; id++) {
         const struct kernel_info *info = kernel_info((enum kernel_id)id);
-        if (!is_wanted(g, source, (enum kernel_id)id))
+        if (!is_wanted(g, source, (enum kernel_id)id) || !p->kernels[id])
             continue;
         if (steps->progress)
             steps->progress(steps->context, info->name, n++, steps->total);
@@ -587,7 +310,7 @@ static bool open_program(gpu *g, struct program *p, const struct source *source,
 {
     struct digest digest;
     struct driver_seal seal;
-    const struct digest *key = cache_key(g, source, &digest) ? &digest : NULL;
+    const struct digest *key = source_key(g, source, &digest) ? &digest : NULL;
     open_seal(g, source, key, &seal);
     bool good = build_program(g, p, source, key, steps, err);
     if (good)
@@ -596,41 +319,178 @@ static bool open_program(gpu *g, struct program *p, const struct source *source,
     return good;
 }
 
+// One of a program's, whole or a part.
+static bool open_wish(gpu *g, struct program *p, const struct wish *wish, struct steps *steps, struct gpu_error *err)
+{
+    struct source source;
+    if (!source_of(g, wish, &source)) {
+        gpu_error_set(err, GPU_OUT_OF_MEMORY, 0, "no memory for the text of kernels");
+        return false;
+    }
+    bool good = open_program(g, p, &source, steps, err);
+    source_release(&source);
+    return good;
+}
+
+// Its kernels, which hold its binary.
+static void take_kernels(struct program *p, struct program *part)
+{
+    for (int id = 0; id < KERNEL_COUNT; id++)
+        if (!p->kernels[id]) {
+            p->kernels[id] = part->kernels[id];
+            part->kernels[id] = NULL;
+        }
+    p->by_address = part->by_address;
+    release(part);
+}
+
+// False: there is an error, or, with *mixed, not all of them take addresses.
+static bool open_each(gpu *g, struct program *p, const struct wish *parts, unsigned n, struct steps *steps, bool *mixed,
+                      struct gpu_error *err)
+{
+    *mixed = false;
+    for (unsigned i = 0; i < n && !*mixed; i++) {
+        struct program part = {.uses = p->uses};
+        if (steps->progress)
+            steps->progress(steps->context, "kernels", steps->total - n + i, steps->total);
+        if (!open_wish(g, &part, &parts[i], &(struct steps){0}, err)) {
+            release(p);
+            return false;
+        }
+        *mixed = i > 0 && part.by_address != p->by_address;
+        take_kernels(p, &part);
+    }
+    if (*mixed)
+        release(p);
+    return !*mixed;
+}
+
+static bool has_all(const gpu *g, const struct program *p, const struct source *source, struct gpu_error *err)
+{
+    for (int id = 0; id < KERNEL_COUNT; id++)
+        if (is_wanted(g, source, (enum kernel_id)id) && !p->kernels[id]) {
+            gpu_error_set(err, GPU_BUILD, 0, "no part of the program has kernel %s, of which rows.h has a row",
+                          kernel_info((enum kernel_id)id)->name);
+            return false;
+        }
+    return true;
+}
+
+static bool open_parts(gpu *g, struct program *p, const struct wish *wish, struct steps *steps, struct gpu_error *err)
+{
+    struct wish parts[MOST_PARTS];
+    unsigned n = source_divide(g, wish, g->mixers, parts);
+    if (n == 1 && !parts[0].parts)
+        return open_wish(g, p, wish, steps, err);
+    struct source whole;
+    bool mixed;
+    steps->total += n;
+    bool good = open_each(g, p, parts, n, steps, &mixed, err);
+    if (mixed) {
+        cl_kernel of = g->addresses.of;
+        g->addresses.of = NULL; // for none of them
+        good = open_each(g, p, parts, n, steps, &mixed, err);
+        g->addresses.of = of;
+    }
+    if (!good || !source_of(g, wish, &whole))
+        return false;
+    good = has_all(g, p, &whole, err);
+    source_release(&whole);
+    if (!good)
+        release(p);
+    for (unsigned i = 0; good && wish->of == WISH_ALL && i < n; i++)
+        g->parts |= parts[i].parts;
+    return good;
+}
+
 bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *err)
 {
-    struct source source = source_of_all(g);
-    struct steps steps = {options->progress, options->progress_context, 0};
-    if (options->cache_dir && (!driver_keeps(g) || options->always_cache))
-        g->cache_folder = strdup(options->cache_dir); // NULL: done without
-    bool good = !(g->has_mma && options->refuse_mma) && open_program(g, &g->program, &source, &steps, err);
+    struct steps steps = {options->progress, options->progress_context, jobs_wait(g, options)};
+    const struct wish all = {.of = WISH_ALL};
+    bool good = !(g->has_mma && options->refuse_mma) && open_parts(g, &g->program, &all, &steps, err);
     if (!good && g->has_mma) { // a driver that knows no such assembly: the same without, and its name says so
         g->has_mma = false;
+        g->divided = options->divide;
         snprintf(g->info.name + strlen(g->info.name), sizeof g->info.name - strlen(g->info.name),
                  " (its driver builds no kernels for tensor cores)");
-        source = source_of_all(g);
-        good = open_program(g, &g->program, &source, &steps, err);
+        steps.total = 0;
+        good = open_parts(g, &g->program, &all, &steps, err);
     }
     if (good && options->progress)
         options->progress(options->progress_context, "ready", steps.total, steps.total);
     return good;
 }
 
-struct program *program_open_kind(gpu *g, const struct gpu_format *format, struct gpu_error *err)
+bool program_build(gpu *g, const struct wish *wish, struct gpu_error *err)
 {
-    struct source source = source_of_kind(g, format);
+    struct source source;
+    struct digest key;
+    struct program p = {.uses = wish->of == WISH_KIND ? wish->format.uses : 0};
+    bool has_key = source_of(g, wish, &source);
+    if (!has_key) {
+        gpu_error_set(err, GPU_OUT_OF_MEMORY, 0, "no memory for the text of kernels");
+        return false;
+    }
+    has_key = source_key(g, &source, &key);
+    source_release(&source);
+    if (has_key)
+        cache_lock(g->cache_folder, &key);
+    if (!open_wish(g, &p, wish, &(struct steps){0}, err))
+        return false;
+    release(&p);
+    if (has_key && cache_has(g->cache_folder, &key))
+        return true;
+    gpu_error_set(err, GPU_BUILD, 0, "what was built could not be kept in %.160s", g->cache_folder);
+    return false;
+}
+
+cl_kernel program_open_late(gpu *g, enum kernel_id id)
+{
+    struct wish parts[MOST_PARTS];
+    struct gpu_counts counts = g->counts;
+    struct gpu_error err;
+    unsigned mixers = g->mixers;
+    unsigned n = source_divide(g, &(struct wish){.of = WISH_ALL}, kernel_info(id)->uses & USE_MIXERS, parts);
+    g->mixers = 0; // all that a part has is wanted
+    for (unsigned i = 0; i < n && !g->program.kernels[id]; i++) {
+        struct program part = {0};
+        if (parts[i].parts & g->parts)
+            continue;
+        if (open_wish(g, &part, &parts[i], &(struct steps){0}, &err) && part.by_address == g->program.by_address)
+            take_kernels(&g->program, &part);
+        else
+            release(&part);
+    }
+    g->mixers = mixers;
+    g->counts = counts;
+    return g->program.kernels[id];
+}
+
+static struct program *open_another(gpu *g, const struct wish *wish, uint32_t uses, struct gpu_error *err)
+{
     struct gpu_counts counts = g->counts;
     struct program *p = calloc(1, sizeof *p);
     if (!p) {
-        gpu_error_set(err, GPU_OUT_OF_MEMORY, 0, "no memory for the kernels of %s", kind_name(format->kind));
+        gpu_error_set(err, GPU_OUT_OF_MEMORY, 0, "no memory for the kernels of matrices");
         return NULL;
     }
-    p->uses = format->uses;
-    bool good = open_program(g, p, &source, &(struct steps){0}, err);
+    p->uses = uses;
+    bool good = open_parts(g, p, wish, &(struct steps){0}, err);
     g->counts = counts;
     if (good)
         return p;
     free(p);
     return NULL;
+}
+
+struct program *program_open_kind(gpu *g, const struct gpu_format *format, struct gpu_error *err)
+{
+    return open_another(g, &(struct wish){.of = WISH_KIND, .format = *format}, format->uses, err);
+}
+
+struct program *program_open_token(gpu *g, uint64_t kinds, struct gpu_error *err)
+{
+    return open_another(g, &(struct wish){.of = WISH_TOKEN, .kinds = kinds}, USE_TOKEN, err);
 }
 
 // Is it a kernel whose groups meet?
@@ -687,28 +547,6 @@ bool program_for_two_groups(gpu *g, struct program *p)
     release(p);
     *p = tight;
     return true;
-}
-
-struct program *program_open_token(gpu *g, uint64_t kinds, struct gpu_error *err)
-{
-    struct gpu_counts counts = g->counts;
-    char *text = program_token_text(kinds);
-    struct program *p = text ? calloc(1, sizeof *p) : NULL;
-    if (!p) {
-        gpu_error_set(err, GPU_OUT_OF_MEMORY, 0, "no memory for a token's kernels");
-        free(text);
-        return NULL;
-    }
-    struct source source = {text, strlen(text), USE_TOKEN, ""};
-    snprintf(source.options, sizeof source.options, "-cl-std=CL1.2 -w -DSHAPE_CPU=0 -DNVIDIA_MMA=1 -DTOKEN_PROGRAM");
-    p->uses = USE_TOKEN;
-    bool good = open_program(g, p, &source, &(struct steps){0}, err);
-    g->counts = counts;
-    free(text);
-    if (good)
-        return p;
-    free(p);
-    return NULL;
 }
 
 // Kernels that were built since are of its program, too.

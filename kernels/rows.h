@@ -12,6 +12,26 @@
 // outputs.
 #define USE_MANY   (USE_PRODUCTS | USE_EXPERTS)
 #define USE_NO_MMA 32 // but only where there are no tensor cores
+// Where a compiler takes seconds for all of them, programs are built in parts: -DPARTS says which (source.c).
+#define PART_ELEMENTS     0x1     // what is small, and every model needs
+#define PART_VECTORS      0x2     // matvec, norm_matvecs, swiglu_vec
+#define PART_EXPERTS      0x4     // swiglu_experts, matvec_experts, add_experts
+#define PART_HEADS        0x8     // heads, q_prime, of one row and of many
+#define PART_TILES        0x10    // matmul_T_O
+#define PART_GATES        0x20    // swiglu_T_O
+#define PART_PRODUCTS     0x40    // matmul_mma_T
+#define PART_PAIRS        0x80    // swiglu_mma_T
+#define PART_TOKEN        0x100   // moe_token
+#define PART_TOKEN_LATENT 0x200   // mla_in, mla_out
+#define PART_TOKEN_STATES 0x400   // delta_layer
+#define PART_LATENT       0x800   // attention_tiles, _merge, _prefill
+#define PART_LATENT_MMA   0x1000  // the same with tensor cores
+#define PART_PLAIN        0x2000  // attention_plain_mma, and what makes its tiles
+#define PART_LISTS        0x4000  // list_
+#define PART_GROUPS       0x8000  // gqa_
+#define PART_STATES       0x10000 // delta, delta_token, gated_norm, short_conv
+#define PART_STREAMS      0x20000 // hyper_, bank_mix
+#define PART_INDEX        0x40000 // index_
 // clang-format off
 #define KERNEL_ROWS(X)                                                                                                 \
     X(EMBED,             embed,             args_embed,          pad,           3, ELEMENTS_GROUP, ELEMENTS_GROUP,    USE_ROWS)             \

@@ -43,8 +43,8 @@ function broken(which) { bad[which]++; print "  " $0 }
     if (!(to in place)) {
         broken(4)
     } else if (house(from) != house(header)) {
-        # The two commands that are about devices alone may speak to them.
-        devices = header == "kernels/gpu.h" && from ~ /^app\/subcommands\/cmd_(bench|devices)\.c$/
+        # The commands that are about devices alone may speak to them.
+        devices = header == "kernels/gpu.h" && from ~ /^app\/subcommands\/cmd_(bench|devices|kernels)\.c$/
         if (!devices && !index(faces[house(from)], " " header " "))
             broken(2)
     } else if (header != "engine/moe.h" && place[to] > place[room(from)]) {

@@ -5,12 +5,15 @@
 #include "app/util/files.h"
 #include "app/util/report.h"
 
+const char *const model_settings_helper[] = {"/proc/self/exe", "kernels", "--job", NULL};
+
 struct moe_model_options model_settings_open(const struct model_settings *settings, char **kernel_cache)
 {
     *kernel_cache = files_kernel_cache(settings->kernel_cache);
     return (struct moe_model_options){
         .device = settings->device,
         .kernel_cache_dir = *kernel_cache,
+        .kernel_helper = model_settings_helper,
         .expert_cache_bytes = settings->expert_cache,
         .host_cache_bytes = settings->host_cache,
         .context = settings->context,

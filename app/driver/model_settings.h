@@ -37,6 +37,8 @@ struct model_settings {
 
 // Settings as the engine takes them; the strings are the settings' own but for *kernel_cache, which the caller frees.
 struct moe_model_options model_settings_open(const struct model_settings *settings, char **kernel_cache);
+// How this program builds kernels in processes of their own: words that a job follows.
+extern const char *const model_settings_helper[];
 enum { MODEL_SETTINGS_WRITTEN = 2 };
 // Of the files to be written, one that is a pipe: the model is opened once somebody reads it. NULL: it is none.
 const char *model_settings_pipe(const struct model_settings *settings, size_t which);

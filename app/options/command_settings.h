@@ -26,6 +26,7 @@ struct command_settings {
     bool verify;
     bool consume, yes;                        // of convert
     uint32_t bits, resident_bits, group_size; // 0: auto
+    const char *job;                          // of kernels, which a helper is asked for
     // bench
     uint32_t runs, prefill_tokens, decode_tokens;
     const char *only;

@@ -12,6 +12,7 @@ int cmd_info(const struct options *options);
 int cmd_info_list(const struct options *options); // info --list FILE
 int cmd_convert(const struct options *options);
 int cmd_devices(const struct options *options);
+int cmd_kernels(const struct options *options);
 int cmd_bench(const struct options *options);
 int cmd_bench_cache(const struct options *options);  // bench cache TRACE
 int cmd_bench_stream(const struct options *options); // bench stream

@@ -50,6 +50,7 @@ static int open_device(moe_model *model, const struct moe_model_options *options
     struct gpu_options device = {
         .selector = options->device,
         .cache_dir = options->kernel_cache_dir,
+        .helper = options->kernel_helper,
         .progress = options->progress ? device_progress : NULL,
         .progress_context = &to,
         .mixers = mixers_of(&model->package.shape),

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "kernels/device.h"
+#include "kernels/source.h"
 #include "kernels/kinds.h"
 #include "tests/harness.h"
 
@@ -73,7 +74,7 @@ static void several_kinds(struct harness *t)
                                         {KIND_Q2_K, KIND_Q3_K}, {KIND_IQ4_NL, KIND_IQ4_XS}, {KIND_MXFP4, KIND_Q4_1},
                                         {KIND_Q5_1, KIND_Q5_1}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        char *text = program_token_text(UINT64_C(1) << pairs[i][0] | UINT64_C(1) << pairs[i][1]);
+        char *text = source_token_text(UINT64_C(1) << pairs[i][0] | UINT64_C(1) << pairs[i][1]);
         if (CHECK(t, text != NULL))
             CHECK(t, reads(text, strlen(text), "-DTOKEN_PROGRAM"));
         free(text);

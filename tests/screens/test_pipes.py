@@ -197,6 +197,17 @@ def test_a_full_disk_is_an_error():
         expect(b"No space left" in result.stderr, "said: %r" % result.stderr)
 
 
+def test_kernels_are_built_ahead_of_time():
+    result = run(["kernels", "--device", "ref"])
+    same((result.returncode, result.stdout, result.stderr), (0, b"Kernels are ready for plain C on one thread.\n", b""))
+    result = run(["kernels", "--device", "no such device"])
+    same((result.returncode, result.stdout), (3, b""))
+    expect(b"no such device" in result.stderr or b"no OpenCL device" in result.stderr, "said: %r" % result.stderr)
+    result = run(["kernels", "--job", "nonsense"])  # what a helper is asked for
+    same((result.returncode, result.stdout), (3, b""))
+    expect(b"is no job" in result.stderr, "said: %r" % result.stderr)
+
+
 def test_closed_streams_are_no_files():
     """What is opened first would get their numbers, and the answer would be written into it."""
     shell = 'exec "$@" %s'
@@ -410,7 +421,7 @@ def test_help_and_manual_know_every_option():
     for bound in ("reads", "copy", "compute", "launches"):  # what the status row calls them
         expect(".Em %s\n" % bound in manual and ".It %s\n" % bound in manual, bound + " in moechat(1)")
     listed = set()
-    for command in ("chat", "run", "eval", "info", "convert", "devices", "bench", "help"):
+    for command in ("chat", "run", "eval", "info", "convert", "devices", "kernels", "bench", "help"):
         expect(command in overview.stdout.decode(), command)
         text = run(["help", command]).stdout.decode()
         same(text if command != "help" else "", run([command, "--help"]).stdout.decode() if command != "help" else "")
