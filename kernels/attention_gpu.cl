@@ -203,7 +203,7 @@ INLINE void decode_tile(const struct attention_job *job, const struct tiling *t,
     }
 }
 
-#if PARTS & PART_LATENT
+#if BUILD_PARTS & PART_LATENT
 __kernel GROUP_SIZE(DECODE_ITEMS, 1) void attention_tiles(const struct args_attention a, const struct tiling t,
                                                           __global const float *q_latent, __global const float *q,
                                                           __global const void *cache, __global float *partials)
@@ -217,7 +217,7 @@ __kernel GROUP_SIZE(DECODE_ITEMS, 1) void attention_tiles(const struct args_atte
 }
 #endif
 
-#if PARTS & PART_LISTS
+#if BUILD_PARTS & PART_LISTS
 // The tiles are of the list.
 __kernel GROUP_SIZE(DECODE_ITEMS, 1) void list_tiles(const struct args_attention a, const struct tiling t,
                                                      __global const float *q_latent, __global const float *q,
@@ -233,7 +233,7 @@ __kernel GROUP_SIZE(DECODE_ITEMS, 1) void list_tiles(const struct args_attention
 }
 #endif
 
-#if PARTS & PART_LATENT
+#if BUILD_PARTS & PART_LATENT
 // Groups: x over MERGE_LANES columns, y over heads.
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void attention_merge(const struct args_attention a, const struct tiling t,
                                                             __global const float *partials, __global float *out)
@@ -445,7 +445,7 @@ INLINE void prefill_row(const struct attention_job *job, uint row, uint length, 
     }
 }
 
-#if PARTS & PART_LATENT
+#if BUILD_PARTS & PART_LATENT
 __kernel GROUP_SIZE(PREFILL_ITEMS, 1) void attention_prefill(const struct args_attention a, const struct tiling t,
                                                              __global const float *q_latent, __global const float *q,
                                                              __global const void *cache, __global float *out,
@@ -461,7 +461,7 @@ __kernel GROUP_SIZE(PREFILL_ITEMS, 1) void attention_prefill(const struct args_a
 }
 #endif
 
-#if PARTS & PART_LISTS
+#if BUILD_PARTS & PART_LISTS
 __kernel GROUP_SIZE(PREFILL_ITEMS, 1) void list_prefill(const struct args_attention a, const struct tiling t,
                                                         __global const float *q_latent, __global const float *q,
                                                         __global const void *cache, __global const uint *list,

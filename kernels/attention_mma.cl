@@ -280,7 +280,7 @@ INLINE void mma_tile(const struct attention_job *job, const struct tiling *t, ui
         }
 }
 
-#if PARTS & PART_LATENT_MMA
+#if BUILD_PARTS & PART_LATENT_MMA
 // As attention_tiles.
 __kernel GROUP_SIZE(MMA_ITEMS, 1) void attention_tiles_mma(const struct args_attention a, const struct tiling t,
                                                            __global const float *q_latent, __global const float *q,
@@ -295,7 +295,7 @@ __kernel GROUP_SIZE(MMA_ITEMS, 1) void attention_tiles_mma(const struct args_att
 }
 #endif
 
-#if PARTS & PART_LISTS
+#if BUILD_PARTS & PART_LISTS
 __kernel GROUP_SIZE(MMA_ITEMS, 1) void list_tiles_mma(const struct args_attention a, const struct tiling t,
                                                       __global const float *q_latent, __global const float *q,
                                                       __global const void *cache, __global const uint *list,
@@ -320,7 +320,7 @@ INLINE void mma_row(const struct attention_job *job, uint row, uint length, __lo
     mma_put(job, sums, by, out + (ulong)(job->a->first_row + row) * job->a->n_heads * MMA_RANK, MMA_RANK);
 }
 
-#if PARTS & PART_LATENT_MMA
+#if BUILD_PARTS & PART_LATENT_MMA
 // As attention_prefill.
 __kernel GROUP_SIZE(MMA_ITEMS, 1) void attention_prefill_mma(const struct args_attention a, const struct tiling t,
                                                              __global const float *q_latent, __global const float *q,
@@ -336,7 +336,7 @@ __kernel GROUP_SIZE(MMA_ITEMS, 1) void attention_prefill_mma(const struct args_a
 }
 #endif
 
-#if PARTS & PART_LISTS
+#if BUILD_PARTS & PART_LISTS
 __kernel GROUP_SIZE(MMA_ITEMS, 1) void list_prefill_mma(const struct args_attention a, const struct tiling t,
                                                         __global const float *q_latent, __global const float *q,
                                                         __global const void *cache, __global const uint *list,

@@ -254,7 +254,7 @@ INLINE void plain_put(const struct args_attention_plain *a, uint row, struct pla
     }
 }
 
-#if PARTS & PART_PLAIN
+#if BUILD_PARTS & PART_PLAIN
 // Groups: x over heads, y over PLAIN_ROWS rows each, the longest first. A tile of keys or of values comes while the
 // warps compute with the other. Tiles lie at multiples of their size, and what a row doesn't see changes nothing of its
 // sums.

@@ -44,7 +44,7 @@ static float2 bank_sums(__global const float *u, __global const float *norm, __g
 #endif
 }
 
-#if PARTS & PART_STREAMS
+#if BUILD_PARTS & PART_STREAMS
 // Groups: x over rows.
 __kernel GROUP_SIZE(BANK_ITEMS, 1) void bank_mix(const struct args_bank_mix a, const struct tiling t,
                                                  __global const uchar *norms, __global const uchar *projs,

@@ -149,7 +149,7 @@ INLINE void scan_put(const struct args_delta *a, float4 four, __global float *co
         column[(ulong)(row + 3) * a->value_dim] = four.w;
 }
 
-#if PARTS & PART_STATES
+#if BUILD_PARTS & PART_STATES
 // Groups: x over heads, y over blocks of columns.
 __kernel GROUP_SIZE(SCAN_ITEMS, 1) void delta(const struct args_delta a, const struct tiling tiling,
                                               __global const uchar *rates, __global const uchar *dt_biases,

@@ -23,7 +23,7 @@
     }
 #endif
 
-#if PARTS & PART_ELEMENTS
+#if BUILD_PARTS & PART_ELEMENTS
 // A work-item turns one pair of a block of heads: z counts blocks of rows_per_group heads.
 __kernel GROUP_SIZE(32, 1) void rope(const struct args_rope a, const struct tiling t, __global const float *inv_freq,
                                      __global float *x)
@@ -46,7 +46,7 @@ __kernel GROUP_SIZE(32, 1) void rope(const struct args_rope a, const struct tili
 }
 #endif
 
-#if PARTS & PART_ELEMENTS
+#if BUILD_PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void gather(const struct args_gather a, const struct tiling t,
                                                   __global const float *x, __global const int *index,
                                                   __global float *out)
@@ -60,7 +60,7 @@ __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void gather(const struct args_gather a, co
 }
 #endif
 
-#if PARTS & PART_ELEMENTS
+#if BUILD_PARTS & PART_ELEMENTS
 // The first of the launch's rows with an index adds up all of them.
 __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void scatter_add(const struct args_gather a, const struct tiling t,
                                                        __global const float *y, __global const int *index,
@@ -85,7 +85,7 @@ __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void scatter_add(const struct args_gather 
 }
 #endif
 
-#if PARTS & PART_ELEMENTS
+#if BUILD_PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void silu_product(const struct args_silu_product a, const struct tiling t,
                                                          __global const float *gate, __global const int *ids,
                                                          __global float *y)
@@ -100,7 +100,7 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void silu_product(const struct args_silu_
 }
 #endif
 
-#if PARTS & PART_ELEMENTS
+#if BUILD_PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void gate_product(const struct args_gate_product a, const struct tiling t,
                                                          __global const float *gate, __global float *y)
 {
@@ -170,7 +170,7 @@ static void conv_one(const struct args_short_conv *a, uint c, uint2 rows, __glob
         to[(ulong)j * a->channels + c] = seen[j];
 }
 
-#if PARTS & PART_STATES
+#if BUILD_PARTS & PART_STATES
 // Groups: x over blocks of ELEMENTS_GROUP channels, y over blocks of rows_per_group rows.
 __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void short_conv(const struct args_short_conv a, const struct tiling t,
                                                       __global const uchar *weights, __global const float *x,
@@ -188,7 +188,7 @@ __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void short_conv(const struct args_short_co
 }
 #endif
 
-#if PARTS & PART_ELEMENTS
+#if BUILD_PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void combine(const struct args_combine a, const struct tiling t,
                                                     __global const float *partial, __global const float *weight,
                                                     __global float *out)
@@ -203,7 +203,7 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void combine(const struct args_combine a,
 }
 #endif
 
-#if PARTS & PART_ELEMENTS
+#if BUILD_PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void copy(const struct args_copy a, const struct tiling t,
                                                  __global const float *src, __global float *dst)
 {
@@ -219,7 +219,7 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void copy(const struct args_copy a, const
 }
 #endif
 
-#if PARTS & PART_ELEMENTS
+#if BUILD_PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void clear(const struct args_clear a, const struct tiling t, __global float *y)
 {
     for (ulong i = get_global_id(0); i < a.n; i += get_global_size(0))

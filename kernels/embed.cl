@@ -5,7 +5,7 @@
 #ifdef KIND
 #define EMBED_TOGETHER (SHAPE_CPU ? 16 : 8)
 
-#if PARTS & PART_ELEMENTS
+#if BUILD_PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void embed(const struct args_embed a, const struct tiling t,
                                                   __global const uchar *table, __global const int *ids,
                                                   __global float *out)
@@ -25,7 +25,7 @@ __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void embed(const struct args_embed a, con
 }
 #endif
 #else
-#if PARTS & PART_ELEMENTS
+#if BUILD_PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ELEMENTS_GROUP, 1) void embed(const struct args_embed a, const struct tiling t,
                                                   __global const uchar *table, __global const int *ids,
                                                   __global float *out)

@@ -184,7 +184,7 @@ INLINE void gqa_through(const struct gqa_job *job, uint begin, uint end, __local
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-#if PARTS & PART_GROUPS
+#if BUILD_PARTS & PART_GROUPS
 // Decode: parts as attention_tiles leaves them, for attention_merge. Groups: x over key heads and blocks of lanes, y over
 // tiles.
 __kernel GROUP_SIZE(GQA_ITEMS, 1) void gqa_tiles(const struct args_gqa a, const struct tiling t, __global const float *q,
@@ -232,7 +232,7 @@ INLINE void gqa_put(const struct gqa_job *job, uint lane, float sum, __local con
             sum / space->factors[lane] + 0.0f;
 }
 
-#if PARTS & PART_GROUPS
+#if BUILD_PARTS & PART_GROUPS
 // Groups: x over key heads and blocks of lanes.
 __kernel GROUP_SIZE(GQA_ITEMS, 1) void gqa_prefill(const struct args_gqa a, const struct tiling t,
                                                    __global const float *q, __global const void *cache,

@@ -29,7 +29,7 @@ static float norm_scale(__global const float *in, uint dim, float eps, __local f
     return 1.0f / sqrt(sum / (float)dim + eps);
 }
 
-#if PARTS & PART_STATES
+#if BUILD_PARTS & PART_STATES
 __kernel GROUP_SIZE(HEAD_ITEMS, 1) void gated_norm(const struct args_gated_norm a, const struct tiling t,
                                                    __global const uchar *weights, __global const float *x,
                                                    __global const float *gates, __global float *y)
@@ -84,7 +84,7 @@ static void head_put(const struct args_gqa_append *a, const struct head_way *way
         way->in[i] = value;
 }
 
-#if PARTS & PART_GROUPS
+#if BUILD_PARTS & PART_GROUPS
 // Groups: x over heads of q, keys and values, y over rows.
 __kernel GROUP_SIZE(HEAD_ITEMS, 1) void gqa_append(const struct args_gqa_append a, const struct tiling t,
                                                    __global const uchar *q_norm, __global const uchar *k_norm,

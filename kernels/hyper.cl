@@ -61,7 +61,7 @@ static void hyper_put_sixteen(const struct args_hyper_spread *a, __global const 
 }
 #endif
 
-#if PARTS & PART_STREAMS
+#if BUILD_PARTS & PART_STREAMS
 // Groups: x over elements, y over rows.
 __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void hyper_spread(const struct args_hyper_spread a, const struct tiling t,
                                                         __global const float *parts, __global float *out,
@@ -91,7 +91,7 @@ static float16 hyper_mean_of_sixteen(struct hyper_sixteen sums)
 }
 #endif
 
-#if PARTS & PART_STREAMS
+#if BUILD_PARTS & PART_STREAMS
 // The same groups.
 __kernel GROUP_SIZE(ELEMENT_ITEMS, 1) void hyper_mean(const struct args_hyper_spread a, const struct tiling t,
                                                       __global const float *parts, __global const float *out,
@@ -137,7 +137,7 @@ static float4 hyper_softmax(float4 x)
     return e / ((e.x + e.y) + (e.z + e.w));
 }
 
-#if PARTS & PART_STREAMS
+#if BUILD_PARTS & PART_STREAMS
 // Groups: x over rows.
 __kernel GROUP_SIZE(HYPER_ITEMS, 1) void hyper_mix(const struct args_hyper_mix a, const struct tiling t,
                                                  __global const uchar *bases, __global const uchar *scales,

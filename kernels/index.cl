@@ -18,7 +18,7 @@ static float index_sum(__local const float4 *row, uint n, float mean, uint squar
     return (sum.x + sum.z) + (sum.y + sum.w);
 }
 
-#if PARTS & PART_INDEX
+#if BUILD_PARTS & PART_INDEX
 // Groups: x over rows.
 __kernel GROUP_SIZE(INDEX_LANES, 1) void index_append(const struct args_index_append a, const struct tiling t,
                                                       __global const uchar *norms, __global const uchar *biases,
@@ -58,7 +58,7 @@ __kernel GROUP_SIZE(INDEX_LANES, 1) void index_append(const struct args_index_ap
 }
 #endif
 
-#if PARTS & PART_INDEX
+#if BUILD_PARTS & PART_INDEX
 // Groups: x over pools, from the first row's on.
 __kernel GROUP_SIZE(INDEX_LANES, 1) void index_pool(const struct args_index_pool a, const struct tiling t,
                                                     __global const uchar *apes, __global const void *cache,

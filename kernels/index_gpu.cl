@@ -83,7 +83,7 @@ INLINE void index_dots(__local const struct index_tile *tile, float (*dots)[INDE
     }
 }
 
-#if PARTS & PART_INDEX
+#if BUILD_PARTS & PART_INDEX
 // Groups: x over blocks of INDEX_ITEMS positions, y over rows.
 __kernel GROUP_SIZE(INDEX_ITEMS, 1) void index_scores(const struct args_index_scores a, const struct tiling t,
                                                       __global const float *q, __global const float *weight,
@@ -244,7 +244,7 @@ INLINE void choice_list(const struct args_index_choice *a, __global const float 
     }
 }
 
-#if PARTS & PART_INDEX
+#if BUILD_PARTS & PART_INDEX
 // Groups: x over rows. Numbers alone: whoever counts first, the choice is the same.
 __kernel GROUP_SIZE(CHOICE_ITEMS, 1) void index_choice(const struct args_index_choice a, const struct tiling t,
                                                        __global const float *scores, __global uint *list)
@@ -324,7 +324,7 @@ INLINE struct choice choice_look(const struct args_index_choice *a, const struct
     return choice;
 }
 
-#if PARTS & PART_INDEX
+#if BUILD_PARTS & PART_INDEX
 // Groups: x over parts, y over rows. The level is scratch_stride's.
 __kernel GROUP_SIZE(CHOICE_ITEMS, 1) void index_count(const struct args_index_choice a, const struct tiling t,
                                                       __global const float *scores, __global uint *counts)
@@ -343,7 +343,7 @@ __kernel GROUP_SIZE(CHOICE_ITEMS, 1) void index_count(const struct args_index_ch
 }
 #endif
 
-#if PARTS & PART_INDEX
+#if BUILD_PARTS & PART_INDEX
 __kernel GROUP_SIZE(CHOICE_ITEMS, 1) void index_list(const struct args_index_choice a, const struct tiling t,
                                                      __global const float *scores, __global uint *counts,
                                                      __global uint *list)

@@ -179,7 +179,7 @@ INLINE void index_put_tile(const struct index_row *job, uint first, float sum, _
         scores[(ulong)job->row * job->a->out_stride + first + key] = sum;
 }
 
-#if PARTS & PART_INDEX
+#if BUILD_PARTS & PART_INDEX
 // Groups: x over tiles of keys, which a group takes every so many of, y over rows.
 __kernel GROUP_SIZE(INDEX_F16_ITEMS, 1) void index_scores_mma(const struct args_index_scores a, const struct tiling t,
                                                               __global const float *q, __global const float *weight,
@@ -346,7 +346,7 @@ INLINE void index_put(const struct index_rows *at, const struct index_keys *keys
         scores[(ulong)at->row * at->a->out_stride + key] = j ? sums.y : sums.x;
 }
 
-#if PARTS & PART_INDEX
+#if BUILD_PARTS & PART_INDEX
 // Groups: x over blocks of INDEX_MMA_ITEMS / 2 keys, y over runs of rows_per_group rows.
 __kernel GROUP_SIZE(INDEX_MMA_ITEMS, 1) void index_scores_mma_f32(const struct args_index_scores a,
                                                                   const struct tiling t, __global const float *q,

@@ -407,19 +407,19 @@ INLINE struct matmul_each matmul_each_of(const struct args_each *at)
             }                                                                                                          \
     }
 
-#if USES & (USE_PRODUCTS | USE_EXPERTS) && !(defined(KIND) && NVIDIA_MMA) && PARTS & PART_TILES
+#if USES & (USE_PRODUCTS | USE_EXPERTS) && !(defined(KIND) && NVIDIA_MMA) && BUILD_PARTS & PART_TILES
 MATMUL(matmul_2_4, 2, 4)
 MATMUL(matmul_4_4, 4, 4)
 MATMUL(matmul_8_8, 8, 8)
 #endif
-#if !defined(KIND) && PARTS & PART_GATES
+#if !defined(KIND) && BUILD_PARTS & PART_GATES
 MATMUL_SWIGLU(swiglu_2_4, 2, 4)
 MATMUL_SWIGLU(swiglu_4_4, 4, 4)
 MATMUL_SWIGLU(swiglu_8_8, 8, 8)
 #endif
 
 // The heads' products for many rows. Groups: x over a head's outputs, y over tokens, z over heads.
-#if USES & USE_HEADS && !(defined(KIND) && NVIDIA_MMA) && PARTS & PART_HEADS
+#if USES & USE_HEADS && !(defined(KIND) && NVIDIA_MMA) && BUILD_PARTS & PART_HEADS
 __kernel GROUP_SIZE(MATMUL_ITEMS, 1) void heads_rows(const struct args_heads a, const struct tiling t,
                                                      __global const uchar *matrix, __global const float *x,
                                                      __global float *out)
@@ -440,7 +440,7 @@ __kernel GROUP_SIZE(MATMUL_ITEMS, 1) void heads_rows(const struct args_heads a, 
 #endif
 
 // The same for the absorbed keys, whose outputs are columns.
-#if USES & USE_KEYS && PARTS & PART_HEADS
+#if USES & USE_KEYS && BUILD_PARTS & PART_HEADS
 __kernel GROUP_SIZE(MATMUL_ITEMS, 1) void q_prime_rows(const struct args_kv_b a, const struct tiling t,
                                                        __global const uchar *kv_b, __global const float *q,
                                                        __global float *out)

@@ -59,7 +59,7 @@ INLINE ulong tails_behind(const struct tiling *t)
     return (ulong)t->scratch_stride * (PRODUCT_PIECES * 4);
 }
 
-#if PARTS & PART_ELEMENTS
+#if BUILD_PARTS & PART_ELEMENTS
 // Groups: x over all chunks of the rows, y over matrices or heads. Eight work-items have a chunk: 8 inputs each, a four
 // and the next one, or the same one of the next 16. A chunk's tail: a power of 2 that takes back what the chunk was divided by; the sums of its units, and of both; of single
 // kinds those of its sets.
@@ -729,19 +729,19 @@ INLINE void product(const struct product_job *job, const uint tokens, __local st
 #define GATES_OF(tokens)                                                                                               \
     PRODUCT(swiglu_mma_##tokens, args_swiglu_each, gate, up, 1, 0, LIMITS(a.of), tokens, AND_INDEX, a.of.indexed ? index : 0)
 
-#if USES & (USE_PRODUCTS | USE_EXPERTS) && PARTS & PART_PRODUCTS
+#if USES & (USE_PRODUCTS | USE_EXPERTS) && BUILD_PARTS & PART_PRODUCTS
 PRODUCT_OF(16)
 PRODUCT_OF(32)
 PRODUCT_OF(64)
 #endif
-#if USES & (USE_PRODUCTS | USE_EXPERTS) && PARTS & PART_PAIRS
+#if USES & (USE_PRODUCTS | USE_EXPERTS) && BUILD_PARTS & PART_PAIRS
 GATES_OF(16)
 GATES_OF(32)
 GATES_OF(64)
 #endif
 
 // The heads' products for many rows. Groups: x over a head's outputs, y over tokens, z over heads.
-#if USES & USE_HEADS && PARTS & PART_HEADS
+#if USES & USE_HEADS && BUILD_PARTS & PART_HEADS
 __kernel GROUP_SIZE(PRODUCT_ITEMS, 1) void heads_mma(const struct args_heads a, const struct tiling t,
                                                      __global const uchar *matrix, __global const float *parts,
                                                      __global float *out)

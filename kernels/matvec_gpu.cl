@@ -2,7 +2,7 @@
 // GPU: the kernels of one row of x, whose teams matvec_team.cl and matvec_mma.cl have.
 #if !SHAPE_CPU
 
-#if USES & USE_PRODUCTS && PARTS & PART_VECTORS
+#if USES & USE_PRODUCTS && BUILD_PARTS & PART_VECTORS
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void matvec(const struct args_matmul a, const struct tiling t,
                                                __global const uchar *matrix, __global const float *x,
                                                __global float *y, __global float *scratch)
@@ -14,7 +14,7 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void matvec(const struct args_matmul a, const
 #endif
 
 // Groups: x over rows, y over matrices. Each norms x for itself, the first where it is wanted, the others into scratch.
-#if USES & USE_PRODUCTS && PARTS & PART_VECTORS
+#if USES & USE_PRODUCTS && BUILD_PARTS & PART_VECTORS
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void norm_matvecs(const struct args_norm_matvecs a, const struct tiling t,
                                                      __global const uchar *norms, __global const float *x,
                                                      __global float *normed, __global const uchar *matrix0,
@@ -49,7 +49,7 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void norm_matvecs(const struct args_norm_matv
 }
 #endif
 
-#if USES & USE_PRODUCTS && PARTS & PART_VECTORS
+#if USES & USE_PRODUCTS && BUILD_PARTS & PART_VECTORS
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_vec(const struct args_swiglu a, const struct tiling t,
                                                    __global const uchar *matrices, __global const float *x,
                                                    __global float *y, __global float *scratch)
@@ -62,7 +62,7 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_vec(const struct args_swiglu a, c
 #endif
 
 // Groups: x over rows, y over experts and, last, the shared one.
-#if USES & USE_EXPERTS && PARTS & PART_EXPERTS
+#if USES & USE_EXPERTS && BUILD_PARTS & PART_EXPERTS
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_experts(const struct args_swiglu_experts a, const struct tiling t,
                                                        __global const uchar *matrices, __global const uchar *shared,
                                                        __global const int *ids, __global const float *x,
@@ -85,7 +85,7 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_experts(const struct args_swiglu_
 }
 #endif
 
-#if USES & USE_EXPERTS && PARTS & PART_EXPERTS
+#if USES & USE_EXPERTS && BUILD_PARTS & PART_EXPERTS
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void matvec_experts(const struct args_matvec_experts a, const struct tiling t,
                                                        __global const uchar *matrices, __global const int *ids,
                                                        __global const float *x, __global float *y,
@@ -103,7 +103,7 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void matvec_experts(const struct args_matvec_
 #endif
 
 // A group has its rows of all the matrices, one after the other, and adds up what it left in `partial` itself.
-#if USES & USE_EXPERTS && PARTS & PART_EXPERTS
+#if USES & USE_EXPERTS && BUILD_PARTS & PART_EXPERTS
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void add_experts(const struct args_add_experts a, const struct tiling t,
                                                     __global const uchar *matrices, __global const uchar *shared,
                                                     __global const int *ids, __global const float *x,
@@ -136,7 +136,7 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void add_experts(const struct args_add_expert
 #endif
 
 // Groups: x over the head's outputs, y over heads, z over rows.
-#if USES & USE_HEADS && PARTS & PART_HEADS
+#if USES & USE_HEADS && BUILD_PARTS & PART_HEADS
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void heads(const struct args_heads a, const struct tiling t,
                                               __global const uchar *matrix, __global const float *x,
                                               __global float *out, __global float *scratch)
@@ -252,7 +252,7 @@ INLINE void q_prime_part(const struct args_kv_b *a, uint first, uint h, uint r, 
 }
 
 // Groups: x over words, y over heads, z over rows.
-#if USES & USE_KEYS && PARTS & PART_HEADS
+#if USES & USE_KEYS && BUILD_PARTS & PART_HEADS
 __kernel GROUP_SIZE(Q_WORDS *Q_PARTS, 1) void q_prime(const struct args_kv_b a, const struct tiling t,
                                                       __global const uchar *kv_b, __global const float *q,
                                                       __global float *out, __global float *scratch)

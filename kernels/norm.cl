@@ -7,7 +7,7 @@
 #define NORM_TOGETHER 4 // elements that a work-item sums side by side
 #endif
 
-#if PARTS & PART_ELEMENTS
+#if BUILD_PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ROW_LANES, 1) void rmsnorm(const struct args_rmsnorm a, const struct tiling t,
                                                __global const uchar *weights, __global const float *x,
                                                __global float *y)
@@ -22,7 +22,7 @@ __kernel GROUP_SIZE(ROW_LANES, 1) void rmsnorm(const struct args_rmsnorm a, cons
 }
 #endif
 
-#if PARTS & PART_ELEMENTS
+#if BUILD_PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(ROW_LANES, 1) void combine_norm(const struct args_combine_norm a, const struct tiling t,
                                                     __global const uchar *norms, __global const float *partial,
                                                     __global const float *weight, __global float *out,
@@ -60,7 +60,7 @@ __kernel GROUP_SIZE(ROW_LANES, 1) void combine_norm(const struct args_combine_no
 }
 #endif
 
-#if PARTS & PART_ELEMENTS
+#if BUILD_PARTS & PART_ELEMENTS
 // Groups: x over parts, y over rows.
 __kernel GROUP_SIZE(ROW_LANES, 1) void kv_append(const struct args_kv_append a, const struct tiling t,
                                                  __global const uchar *norms, __global const float *inv_freq,

@@ -28,7 +28,7 @@ INLINE float4 plain_weights_at(const struct args_attention_plain *a, __global co
     return (float4)(from[0], from[PLAIN_KEY], from[2 * PLAIN_KEY], from[3 * PLAIN_KEY]);
 }
 
-#if PARTS & PART_PLAIN
+#if BUILD_PARTS & PART_PLAIN
 // Weights in halves, keys' as B, two eights of outputs beside each other, values' as A. Groups: x over 16 outputs, y
 // over heads.
 __kernel GROUP_SIZE(PLAIN_ITEMS, 1) void plain_weights(const struct args_attention_plain a, const struct tiling t,
@@ -282,7 +282,7 @@ INLINE void maker_put_rope(const struct args_attention_plain *a, __global const 
     }
 }
 
-#if PARTS & PART_PLAIN
+#if BUILD_PARTS & PART_PLAIN
 // Groups: x over PLAIN_KEYS keys, y over heads. Of each 64 keys two warps make the keys and two the values. Keys behind
 // the last are it, too: nothing sees them.
 __kernel GROUP_SIZE(PLAIN_MAKER_ITEMS, 1) void plain_expand(const struct args_attention_plain a, const struct tiling t,

@@ -18,8 +18,8 @@
 #ifndef USES // the program of all ops
 #define USES (USE_ROWS | USE_PRODUCTS | USE_EXPERTS | USE_HEADS | USE_KEYS)
 #endif
-#ifndef PARTS // all of them
-#define PARTS 0x7ffff
+#ifndef BUILD_PARTS // all of them
+#define BUILD_PARTS 0x7ffff
 #endif
 // Functions whose constant parameters loops depend on, that are to be unrolled: inlined before any loop is looked at.
 #define INLINE static __attribute__((always_inline))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The router's choice (route.cl): a work-group per row.
 
-#if PARTS & PART_ELEMENTS
+#if BUILD_PARTS & PART_ELEMENTS
 __kernel GROUP_SIZE(LANES, 1) void router(const struct args_router a, const struct tiling t,
                                           __global const float *logits, __global const uchar *biases,
                                           __global int *ids, __global float *weights)

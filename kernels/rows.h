@@ -12,7 +12,7 @@
 // outputs.
 #define USE_MANY   (USE_PRODUCTS | USE_EXPERTS)
 #define USE_NO_MMA 32 // but only where there are no tensor cores
-// Where a compiler takes seconds for all of them, programs are built in parts: -DPARTS says which (source.c).
+// Where a compiler takes seconds for all of them, programs are built in parts: -DBUILD_PARTS says which (source.c).
 #define PART_ELEMENTS     0x1     // what is small, and every model needs
 #define PART_VECTORS      0x2     // matvec, norm_matvecs, swiglu_vec
 #define PART_EXPERTS      0x4     // swiglu_experts, matvec_experts, add_experts

@@ -66,7 +66,7 @@ static void begin_options(const gpu *g, struct source *s)
              g->has_mma, g->calls);
     size_t n = strlen(s->options);
     if (s->parts)
-        snprintf(s->options + n, sizeof s->options - n, " -DPARTS=%u", s->parts);
+        snprintf(s->options + n, sizeof s->options - n, " -DBUILD_PARTS=%u", s->parts);
 }
 
 static void add_kind(struct source *s, const struct gpu_format *format)

@@ -35,7 +35,7 @@ INLINE __global float *delta_begin(const struct args_norm_matvecs *a, const stru
                     : memory->to_qkv + a->out_offset[DELTA_QKV];
 }
 
-#if PARTS & PART_TOKEN_STATES
+#if BUILD_PARTS & PART_TOKEN_STATES
 __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void delta_layer(
     const struct args_delta_layer a, const struct tiling t, __global const uchar *in_norms, __global float *x,
     __global const uchar *in_qkv, __global const uchar *in_z, __global const uchar *in_beta,

@@ -2,7 +2,7 @@
 // NVIDIA: what stands before and behind a token's attention over latent rows, each in one launch (token.cl).
 #if NVIDIA_MMA && !SHAPE_CPU && !defined(KIND)
 
-#if PARTS & PART_TOKEN_LATENT
+#if BUILD_PARTS & PART_TOKEN_LATENT
 // The norm, beside each other q, or what its way begins with, and the latent; with q_lora its norm and q; then the cache's
 // row, the turned heads of q and its absorbed ones. The sums of norm_matvecs, kv_append and q_prime.
 __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void mla_in(const struct args_mla_in a, const struct tiling t,
@@ -67,7 +67,7 @@ __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void mla_in(const struct args_mla_in a, cons
 }
 #endif
 
-#if PARTS & PART_TOKEN_LATENT
+#if BUILD_PARTS & PART_TOKEN_LATENT
 // The tiles' sum, the heads' values and the last product, added to the stream. The sums of attention_merge, heads and
 // matvec.
 __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void mla_out(const struct args_mla_out a, const struct tiling t,

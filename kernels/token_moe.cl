@@ -132,7 +132,7 @@ INLINE void task_put(const struct args_moe_token *a, const struct moe_task *task
         target.to[o + 1] = dots.y;
 }
 
-#if PARTS & PART_TOKEN
+#if BUILD_PARTS & PART_TOKEN
 __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void moe_token(const struct args_moe_token a, const struct tiling t,
                                                    __global const uchar *norms, __global const uchar *router,
                                                    __global const uchar *biases, __global const uchar *experts,
