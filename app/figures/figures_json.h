@@ -9,15 +9,15 @@
 #include "engine/moe.h"
 
 // "experts": {hits, misses, bytes_read, bytes_cached, prefetched, used, wasted, policy, reason}
-void figures_json_experts(struct json_object *object, const struct tally *tally);
+void figures_json_experts(struct json_out *out, const struct tally *tally);
 // "step": where its time went, and for each MoE layer where its experts came from.
-void figures_json_step(struct json_object *object, const struct moe_telemetry *step);
+void figures_json_step(struct json_out *out, const struct moe_telemetry *step);
 // "rest": what a sum of steps is, by layer; see moechat(1), JSON.
-void figures_json_rest(struct json_object *object, const struct moe_telemetry *sum);
+void figures_json_rest(struct json_out *out, const struct moe_telemetry *sum);
 // "process": what the system says that was read from disks until the model was open, and since; left out where that is
 // not counted.
-void figures_json_process(struct json_object *object, const struct process_reads *to_start);
+void figures_json_process(struct json_out *out, const struct process_reads *to_start);
 // "cache": the plan of the expert caches.
-void figures_json_plan(struct json_object *object, const struct moe_cache_plan *plan);
+void figures_json_plan(struct json_out *out, const struct moe_cache_plan *plan);
 
 #endif

@@ -54,31 +54,36 @@ static void print_text(const struct moe_trace_replayed *replayed)
     puts("belady knows the future: no policy can do better.");
 }
 
+static void add_hits(struct json_out *out, const char *key, const uint64_t hits[MOE_TRACE_POLICIES])
+{
+    json_out_open(out, key, '{');
+    for (int p = 0; p < MOE_TRACE_POLICIES; p++)
+        json_out_whole(out, names[p], hits[p]);
+    json_out_close(out, '}');
+}
+
 static int print_json(const struct moe_trace_replayed *replayed)
 {
-    struct json_object *object = json_object_new_object();
-    struct json_object *rows = json_object_new_array();
-    json_out_string(object, "model", replayed->model);
-    json_out_whole(object, "tokens", replayed->tokens);
-    json_out_whole(object, "slot_bytes", replayed->slot_bytes);
-    json_out_whole(object, "decode_uses", replayed->decode_uses);
-    json_out_whole(object, "prefill_uses", replayed->prefill_uses);
-    json_object_object_add(object, "cut", json_object_new_boolean(replayed->cut));
+    struct json_out out = {0};
+    json_out_open(&out, NULL, '{');
+    json_out_string(&out, "model", replayed->model);
+    json_out_whole(&out, "tokens", replayed->tokens);
+    json_out_whole(&out, "slot_bytes", replayed->slot_bytes);
+    json_out_whole(&out, "decode_uses", replayed->decode_uses);
+    json_out_whole(&out, "prefill_uses", replayed->prefill_uses);
+    json_out_flag(&out, "cut", replayed->cut);
+    json_out_open(&out, "rows", '[');
     for (uint32_t i = 0; i < replayed->n_rows; i++) {
         const struct moe_trace_row *row = &replayed->rows[i];
-        struct json_object *one = json_object_new_object();
-        struct json_object *decode = json_object_new_object(), *prefill = json_object_new_object();
-        json_out_whole(one, "slots", row->slots);
-        for (int p = 0; p < MOE_TRACE_POLICIES; p++) {
-            json_out_whole(decode, names[p], row->decode_hits[p]);
-            json_out_whole(prefill, names[p], row->prefill_hits[p]);
-        }
-        json_object_object_add(one, "decode_hits", decode);
-        json_object_object_add(one, "prefill_hits", prefill);
-        json_object_array_add(rows, one);
+        json_out_open(&out, NULL, '{');
+        json_out_whole(&out, "slots", row->slots);
+        add_hits(&out, "decode_hits", row->decode_hits);
+        add_hits(&out, "prefill_hits", row->prefill_hits);
+        json_out_close(&out, '}');
     }
-    json_object_object_add(object, "rows", rows);
-    return json_out_finish(object);
+    json_out_close(&out, ']');
+    json_out_close(&out, '}');
+    return json_out_finish(&out);
 }
 
 int cmd_bench_cache(const struct options *options)

@@ -114,7 +114,7 @@ struct stream {
     struct alone from_disk, from_host;
     struct calibration calibration;
     uint64_t hash; // of the first answer, 0: none yet
-    struct json_object *rows;
+    struct json_out rows;
     bool differs, measured; // some row
     bool beaten;            // some bound or ceiling was
     int columns;            // of the terminal; 0: there is none, and lines are as long as they are
@@ -461,30 +461,32 @@ static void print_columns(struct stream *stream)
     fflush(stdout);
 }
 
-static struct json_object *json_of(const struct stream_row *row, const struct moe_cache_plan *plan, double launches)
+static void add_row(struct json_out *out, const struct stream_row *row, const struct moe_cache_plan *plan,
+                    double launches)
 {
-    struct json_object *object = json_object_new_object(), *spent = json_object_new_object();
-    json_out_string(object, "name", row->name);
-    json_out_whole(object, "cache_bytes", row->cache_bytes);
-    json_out_whole(object, "host_cache_bytes", plan->host_cache_bytes);
-    json_out_real(object, "prefill_tokens_per_s", row->prefill);
-    json_out_real(object, "decode_tokens_per_s", row->decode);
-    json_out_real(object, "hits", row->hits);
-    json_out_real(object, "disk_bytes_per_token", row->disk);
-    json_out_real(object, "page_cache_bytes_per_token", row->page_cache);
-    json_out_real(object, "copied_bytes_per_token", row->copied);
-    json_out_real(object, "prefill_read_share", row->read_share);
-    json_out_real(object, "waits_per_token", row->waits);
-    json_out_real(object, "launches_per_token", launches);
+    json_out_open(out, NULL, '{');
+    json_out_string(out, "name", row->name);
+    json_out_whole(out, "cache_bytes", row->cache_bytes);
+    json_out_whole(out, "host_cache_bytes", plan->host_cache_bytes);
+    json_out_real(out, "prefill_tokens_per_s", row->prefill);
+    json_out_real(out, "decode_tokens_per_s", row->decode);
+    json_out_real(out, "hits", row->hits);
+    json_out_real(out, "disk_bytes_per_token", row->disk);
+    json_out_real(out, "page_cache_bytes_per_token", row->page_cache);
+    json_out_real(out, "copied_bytes_per_token", row->copied);
+    json_out_real(out, "prefill_read_share", row->read_share);
+    json_out_real(out, "waits_per_token", row->waits);
+    json_out_real(out, "launches_per_token", launches);
+    json_out_open(out, "ms_per_token", '{');
     for (int i = 0; i < MOE_INTERVALS; i++)
         if (stream_is_engines(i))
-            json_out_real(spent, figures_interval_name((enum moe_interval)i), row->ms[i]);
-    json_object_object_add(object, "ms_per_token", spent);
-    json_out_real(object, "reads_now_to_first", row->drift);
-    json_out_real(object, "time_to_bound", row->ratio);
-    json_object_object_add(object, "bound_holds", json_object_new_boolean(!stream_is_beaten(row->ratio)));
-    json_out_real(object, "time_to_reads", row->reads_ratio > 0 ? row->reads_ratio : NAN); // null: they don't bound it
-    return object;
+            json_out_real(out, figures_interval_name((enum moe_interval)i), row->ms[i]);
+    json_out_close(out, '}');
+    json_out_real(out, "reads_now_to_first", row->drift);
+    json_out_real(out, "time_to_bound", row->ratio);
+    json_out_flag(out, "bound_holds", !stream_is_beaten(row->ratio));
+    json_out_real(out, "time_to_reads", row->reads_ratio > 0 ? row->reads_ratio : NAN); // null: they don't bound it
+    json_out_close(out, '}');
 }
 
 static void print_row(struct stream *stream, const char *name, const moe_model *model, struct result *result)
@@ -508,7 +510,7 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
         row.ms[i] = (double)result->sums.ns[i] / tokens / 1e6;
     stream->measured = true;
     if (stream->options->asked.json) {
-        json_object_array_add(stream->rows, json_of(&row, &plan, (double)result->sums.launches / tokens));
+        add_row(&stream->rows, &row, &plan, (double)result->sums.launches / tokens);
         return;
     }
     stream->beaten |= stream_is_beaten(row.ratio) || stream_is_beaten(row.reads_ratio);
@@ -674,16 +676,17 @@ static int measure(struct stream *stream, int *status)
 }
 
 // null: not measured, the device shares the host's memory.
-static void add_alone(struct json_object *to, const char *key, const struct alone *alone)
+static void add_alone(struct json_out *out, const char *key, const struct alone *alone)
 {
-    struct json_object *object = NULL;
-    if (alone->ceiling > 0) {
-        object = json_object_new_object();
-        json_out_real(object, "bytes_per_s", alone->rate);
-        json_out_real(object, "ceiling_bytes_per_s", alone->ceiling);
-        json_out_real(object, "ratio", alone->ratio);
+    if (!(alone->ceiling > 0)) {
+        json_out_null(out, key);
+        return;
     }
-    json_object_object_add(to, key, object);
+    json_out_open(out, key, '{');
+    json_out_real(out, "bytes_per_s", alone->rate);
+    json_out_real(out, "ceiling_bytes_per_s", alone->ceiling);
+    json_out_real(out, "ratio", alone->ratio);
+    json_out_close(out, '}');
 }
 
 static int finish(struct stream *stream)
@@ -700,20 +703,23 @@ static int finish(struct stream *stream)
             "was busy or a page cache that was cold then and warm now. It says nothing but that no time was lost.\n");
     if (!stream->options->asked.json)
         return failed ? STATUS_FAILED : STATUS_DONE;
-    struct json_object *object = json_object_new_object();
-    struct json_object *disk = json_object_new_array();
+    struct json_out out = {0};
+    json_out_open(&out, NULL, '{');
+    json_out_open(&out, "reads_bytes_per_s", '[');
     for (int i = 0; i < N_DEPTHS; i++)
-        json_object_array_add(disk, json_object_new_double(stream->disk[i]));
-    json_object_object_add(object, "reads_bytes_per_s", disk);
-    json_out_real(object, "reads_from_disk_share", stream->from_device >= 0 ? stream->from_device : NAN);
-    json_out_real(object, "copy_bytes_per_s", stream->copy);
-    add_alone(object, "fetched_from_disk", &stream->from_disk);
-    add_alone(object, "fetched_from_host", &stream->from_host);
-    json_out_real(object, "expert_ms", stream->calibration.expert_ns / 1e6);
-    json_out_real(object, "other_ms", stream->calibration.other_ns / 1e6);
-    json_object_object_add(object, "same_answers", json_object_new_boolean(!stream->differs));
-    json_object_object_add(object, "rows", json_object_get(stream->rows));
-    int status = json_out_finish(object);
+        json_out_real(&out, NULL, stream->disk[i]);
+    json_out_close(&out, ']');
+    json_out_real(&out, "reads_from_disk_share", stream->from_device >= 0 ? stream->from_device : NAN);
+    json_out_real(&out, "copy_bytes_per_s", stream->copy);
+    add_alone(&out, "fetched_from_disk", &stream->from_disk);
+    add_alone(&out, "fetched_from_host", &stream->from_host);
+    json_out_real(&out, "expert_ms", stream->calibration.expert_ns / 1e6);
+    json_out_real(&out, "other_ms", stream->calibration.other_ns / 1e6);
+    json_out_flag(&out, "same_answers", !stream->differs);
+    json_out_close(&stream->rows, ']');
+    json_out_part(&out, "rows", &stream->rows);
+    json_out_close(&out, '}');
+    int status = json_out_finish(&out);
     return failed ? STATUS_FAILED : status;
 }
 
@@ -725,7 +731,7 @@ int cmd_bench_stream(const struct options *options)
     int status = STATUS_FAILED;
     stream.progress = (struct progress){.out = isatty(STDERR_FILENO) ? stderr : NULL, .plain = term_is_dumb()};
     stream.columns = isatty(STDOUT_FILENO) ? term_columns() : 0;
-    stream.rows = json_object_new_array();
+    json_out_open(&stream.rows, NULL, '[');
     int code = stream.directory ? 0 : backend_fail(&stream.err, MOE_NO_MEMORY, "no memory");
     if (code == 0 && options->asked.runs > MAX_RUNS)
         code = backend_fail(&stream.err, MOE_BAD_ARGUMENT, "bench stream takes at most %d runs", MAX_RUNS);
@@ -736,7 +742,7 @@ int cmd_bench_stream(const struct options *options)
         report("%s", stream.err.text);
     else
         status = finish(&stream);
-    json_object_put(stream.rows);
+    json_out_release(&stream.rows);
     free(stream.directory);
     free(stream.ids);
     return status;

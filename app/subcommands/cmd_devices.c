@@ -15,20 +15,19 @@ static const char *device_kind(enum gpu_kind kind)
     return kind == GPU_KIND_GPU ? "GPU" : kind == GPU_KIND_CPU ? "CPU" : "plain C";
 }
 
-static struct json_object *device_json(const struct gpu_info *info)
+static void add_device(struct json_out *out, const struct gpu_info *info)
 {
-    struct json_object *object = json_object_new_object();
-    json_out_string(object, "selector", info->selector);
-    json_out_string(object, "name", info->name);
-    json_out_string(object, "kind", info->kind == GPU_KIND_REF ? "ref" : info->kind == GPU_KIND_CPU ? "cpu" : "gpu");
-    json_out_string(object, "platform", info->platform);
-    json_out_string(object, "driver", info->driver);
-    json_out_whole(object, "memory_bytes", info->global_bytes);
-    json_out_whole(object, "largest_allocation_bytes", info->max_alloc_bytes);
-    json_out_whole(object, "compute_units", info->compute_units);
-    json_object_object_add(object, "shares_host_memory",
-                           json_object_new_boolean(info->shares_host_memory || info->maps_host_memory));
-    return object;
+    json_out_open(out, NULL, '{');
+    json_out_string(out, "selector", info->selector);
+    json_out_string(out, "name", info->name);
+    json_out_string(out, "kind", info->kind == GPU_KIND_REF ? "ref" : info->kind == GPU_KIND_CPU ? "cpu" : "gpu");
+    json_out_string(out, "platform", info->platform);
+    json_out_string(out, "driver", info->driver);
+    json_out_whole(out, "memory_bytes", info->global_bytes);
+    json_out_whole(out, "largest_allocation_bytes", info->max_alloc_bytes);
+    json_out_whole(out, "compute_units", info->compute_units);
+    json_out_flag(out, "shares_host_memory", info->shares_host_memory || info->maps_host_memory);
+    json_out_close(out, '}');
 }
 
 static void print_row(const struct gpu_info *info)
@@ -57,11 +56,14 @@ int cmd_devices(const struct options *options)
     count = count < MANY ? count : MANY;
     int status = STATUS_DONE;
     if (options->asked.json) {
-        struct json_object *object = json_object_new_object(), *list = json_object_new_array();
+        struct json_out out = {0};
+        json_out_open(&out, NULL, '{');
+        json_out_open(&out, "devices", '[');
         for (unsigned i = 0; i < count; i++)
-            json_object_array_add(list, device_json(&infos[i]));
-        json_object_object_add(object, "devices", list);
-        status = json_out_finish(object);
+            add_device(&out, &infos[i]);
+        json_out_close(&out, ']');
+        json_out_close(&out, '}');
+        status = json_out_finish(&out);
     } else {
         printf("%-8s  %-7s  %8s  %5s  %s\n", "--device", "kind", "memory", "units", "name");
         for (unsigned i = 0; i < count; i++)

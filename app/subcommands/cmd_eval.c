@@ -260,19 +260,21 @@ static int print_result(struct eval *eval, double seconds)
                format_s(eval->ids.count), mean, exp(mean), rate);
         return STATUS_DONE;
     }
-    struct json_object *object = json_object_new_object();
-    json_out_string(object, "model", eval->about.name);
-    json_out_string(object, "device", moe_model_device(eval->model));
-    json_out_string(object, "kv", eval->options->model.kv == MOE_KV_F16 ? "f16" : "f32");
-    json_out_whole(object, "tokens", eval->ids.count);
-    json_out_whole(object, "scored_tokens", scored);
-    json_out_real(object, "mean_nll", mean);
-    json_out_real(object, "perplexity", exp(mean));
-    json_out_real(object, "tokens_per_s", rate);
-    json_out_real(object, "seconds", seconds);
+    struct json_out out = {0};
+    json_out_open(&out, NULL, '{');
+    json_out_string(&out, "model", eval->about.name);
+    json_out_string(&out, "device", moe_model_device(eval->model));
+    json_out_string(&out, "kv", eval->options->model.kv == MOE_KV_F16 ? "f16" : "f32");
+    json_out_whole(&out, "tokens", eval->ids.count);
+    json_out_whole(&out, "scored_tokens", scored);
+    json_out_real(&out, "mean_nll", mean);
+    json_out_real(&out, "perplexity", exp(mean));
+    json_out_real(&out, "tokens_per_s", rate);
+    json_out_real(&out, "seconds", seconds);
     struct tally tally = tally_between(&(struct moe_stats){0}, &stats);
-    figures_json_experts(object, &tally);
-    return json_out_finish(object);
+    figures_json_experts(&out, &tally);
+    json_out_close(&out, '}');
+    return json_out_finish(&out);
 }
 
 // Feeds the ids and prints what came of it.

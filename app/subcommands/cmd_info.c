@@ -47,7 +47,7 @@ static struct figures work_out(const struct moe_description *about, const char *
 }
 
 // What the maker suggests, each as far as it is given; null: nothing.
-static void add_suggestion(struct json_object *to, const struct moe_suggestion *suggestion)
+static void add_suggestion(struct json_out *out, const struct moe_suggestion *suggestion)
 {
     const struct {
         const char *key;
@@ -56,31 +56,34 @@ static void add_suggestion(struct json_object *to, const struct moe_suggestion *
     } all[] = {{"temperature", MOE_SUGGESTS_TEMPERATURE, suggestion->temperature},
                {"top_p", MOE_SUGGESTS_TOP_P, suggestion->top_p},
                {"min_p", MOE_SUGGESTS_MIN_P, suggestion->min_p}};
-    struct json_object *object = suggestion->given ? json_object_new_object() : NULL;
-    json_object_object_add(to, "suggestion", object);
-    if (!object)
+    if (!suggestion->given) {
+        json_out_null(out, "suggestion");
         return;
+    }
+    json_out_open(out, "suggestion", '{');
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (suggestion->given & all[i].bit)
-            json_out_real(object, all[i].key, all[i].value);
+            json_out_real(out, all[i].key, all[i].value);
     if (suggestion->given & MOE_SUGGESTS_TOP_K)
-        json_out_whole(object, "top_k", suggestion->top_k);
-    json_out_string(object, "source", suggestion->from_gguf ? "general.sampling" : "generation_config.json");
+        json_out_whole(out, "top_k", suggestion->top_k);
+    json_out_string(out, "source", suggestion->from_gguf ? "general.sampling" : "generation_config.json");
+    json_out_close(out, '}');
 }
 
 static int print_json(const struct moe_description *about, const struct figures *figures, const char *directory,
                       bool verified)
 {
-    struct json_object *object = json_object_new_object();
-    json_out_string(object, "directory", directory);
-    json_out_string(object, "name", about->name);
-    json_out_string(object, "layout", about->layout);
-    json_object_object_add(object, "runs", json_object_new_boolean(about->runs));
-    json_out_string(object, "left_out", about->left_out);
-    json_out_string(object, "model_type", about->model_type);
-    json_out_string(object, "template", about->template_name);
-    json_out_string(object, "tokenizer", about->tokenizer_type);
-    json_out_string(object, "fingerprint", about->fingerprint);
+    struct json_out out = {0};
+    json_out_open(&out, NULL, '{');
+    json_out_string(&out, "directory", directory);
+    json_out_string(&out, "name", about->name);
+    json_out_string(&out, "layout", about->layout);
+    json_out_flag(&out, "runs", about->runs);
+    json_out_string(&out, "left_out", about->left_out);
+    json_out_string(&out, "model_type", about->model_type);
+    json_out_string(&out, "template", about->template_name);
+    json_out_string(&out, "tokenizer", about->tokenizer_type);
+    json_out_string(&out, "fingerprint", about->fingerprint);
     const struct {
         const char *key;
         uint64_t value;
@@ -112,32 +115,33 @@ static int print_json(const struct moe_description *about, const struct figures 
         {"declared_bytes", about->declared_bytes},
     };
     for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++)
-        json_out_whole(object, wholes[i].key, wholes[i].value);
+        json_out_whole(&out, wholes[i].key, wholes[i].value);
     if (about->foreseen_bits > 0) {
-        json_out_real(object, "foreseen_bits", about->foreseen_bits);
-        json_out_string(object, "foreseen_from", about->foreseen_from);
+        json_out_real(&out, "foreseen_bits", about->foreseen_bits);
+        json_out_string(&out, "foreseen_from", about->foreseen_from);
     }
     if (about->state_bytes)
-        json_out_whole(object, "state_bytes", about->state_bytes);
+        json_out_whole(&out, "state_bytes", about->state_bytes);
     if (*about->mixers)
-        json_out_string(object, "mixers", about->mixers);
-    add_suggestion(object, &about->suggestion);
-    struct json_object *groups = json_object_new_object();
+        json_out_string(&out, "mixers", about->mixers);
+    add_suggestion(&out, &about->suggestion);
+    json_out_open(&out, "groups", '{');
     for (size_t i = 0; i < MOE_GROUPS && about->groups[i].weights; i++) {
-        struct json_object *group = json_object_new_object();
-        json_out_string(group, "types", about->groups[i].types);
-        json_out_whole(group, "weights", about->groups[i].weights);
-        json_out_whole(group, "bytes", about->groups[i].bytes);
-        json_object_object_add(groups, about->groups[i].name, group);
+        json_out_open(&out, about->groups[i].name, '{');
+        json_out_string(&out, "types", about->groups[i].types);
+        json_out_whole(&out, "weights", about->groups[i].weights);
+        json_out_whole(&out, "bytes", about->groups[i].bytes);
+        json_out_close(&out, '}');
     }
-    json_object_object_add(object, "groups", groups);
+    json_out_close(&out, '}');
     if (!*figures->refused) {
-        json_out_whole(object, "slots", figures->plan.slots);
-        figures_json_plan(object, &figures->plan);
+        json_out_whole(&out, "slots", figures->plan.slots);
+        figures_json_plan(&out, &figures->plan);
     }
     if (verified)
-        json_object_object_add(object, "verified", json_object_new_boolean(1));
-    return json_out_finish(object);
+        json_out_flag(&out, "verified", true);
+    json_out_close(&out, '}');
+    return json_out_finish(&out);
 }
 
 static void print_name(const char *label, const char *text)

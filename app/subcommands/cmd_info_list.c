@@ -312,49 +312,52 @@ static const char *common_shape(const struct moe_listing *listing)
     return first;
 }
 
-static struct json_object *json_of(const struct offer *offer)
+static void add_offer(struct json_out *out, const struct offer *offer)
 {
     const struct moe_listed *model = offer->model;
-    struct json_object *object = json_object_new_object();
-    json_out_string(object, "name", model->name);
-    json_out_string(object, "pattern", model->pattern);
-    json_out_string(object, "layout", model->gguf ? "GGUF" : "safetensors");
-    json_out_string(object, "quantisation", model->mix);
-    json_out_string(object, "shape", model->shape.name);
-    json_out_whole(object, "files", model->parts);
-    json_out_whole(object, "listed_files", model->listed);
-    json_object_object_add(object, "complete", json_object_new_boolean(!model->missing));
+    json_out_open(out, NULL, '{');
+    json_out_string(out, "name", model->name);
+    json_out_string(out, "pattern", model->pattern);
+    json_out_string(out, "layout", model->gguf ? "GGUF" : "safetensors");
+    json_out_string(out, "quantisation", model->mix);
+    json_out_string(out, "shape", model->shape.name);
+    json_out_whole(out, "files", model->parts);
+    json_out_whole(out, "listed_files", model->listed);
+    json_out_flag(out, "complete", !model->missing);
     if (model->missing)
-        json_out_whole(object, "first_missing_file", model->missing);
-    json_out_whole(object, "bytes", offer->needs.bytes);
-    json_object_object_add(object, "fits_disk", json_object_new_boolean(offer->disk));
-    if (!offer->known)
-        return object;
-    json_object_object_add(object, "fits_memory", json_object_new_boolean(offer->memory));
-    json_out_whole(object, "resident_bytes", offer->needs.resident_bytes);
-    json_out_whole(object, "all_experts_bytes", offer->needs.experts_bytes);
-    json_out_whole(object, "cold_token_bytes", offer->needs.cold_bytes);
-    json_out_real(object, "cached_share", offer->cached);
-    return object;
+        json_out_whole(out, "first_missing_file", model->missing);
+    json_out_whole(out, "bytes", offer->needs.bytes);
+    json_out_flag(out, "fits_disk", offer->disk);
+    if (offer->known) {
+        json_out_flag(out, "fits_memory", offer->memory);
+        json_out_whole(out, "resident_bytes", offer->needs.resident_bytes);
+        json_out_whole(out, "all_experts_bytes", offer->needs.experts_bytes);
+        json_out_whole(out, "cold_token_bytes", offer->needs.cold_bytes);
+        json_out_real(out, "cached_share", offer->cached);
+    }
+    json_out_close(out, '}');
 }
 
 static int print_json(const struct offers *offers)
 {
     const struct moe_listing *listing = &offers->listing;
-    struct json_object *object = json_object_new_object(), *models = json_object_new_array();
-    json_out_string(object, "list", offers->from);
-    json_out_string(object, "repository", listing->repository);
-    json_out_string(object, "shape", common_shape(listing));
-    json_out_whole(object, "files", listing->n_files);
-    json_out_whole(object, "bytes", listing->bytes);
-    json_out_whole(object, "disk_free_bytes", offers->here.disk);
-    json_out_whole(object, "memory_free_bytes", offers->here.memory);
+    struct json_out out = {0};
+    json_out_open(&out, NULL, '{');
+    json_out_string(&out, "list", offers->from);
+    json_out_string(&out, "repository", listing->repository);
+    json_out_string(&out, "shape", common_shape(listing));
+    json_out_whole(&out, "files", listing->n_files);
+    json_out_whole(&out, "bytes", listing->bytes);
+    json_out_whole(&out, "disk_free_bytes", offers->here.disk);
+    json_out_whole(&out, "memory_free_bytes", offers->here.memory);
+    json_out_open(&out, "models", '[');
     for (uint32_t i = 0; i < listing->n_models; i++)
-        json_object_array_add(models, json_of(&offers->all[i]));
-    json_object_object_add(object, "models", models);
+        add_offer(&out, &offers->all[i]);
+    json_out_close(&out, ']');
     const struct offer *best = offers->best;
-    json_out_string(object, "fetch", best && best->disk && best->memory ? best->model->pattern : "");
-    return json_out_finish(object);
+    json_out_string(&out, "fetch", best && best->disk && best->memory ? best->model->pattern : "");
+    json_out_close(&out, '}');
+    return json_out_finish(&out);
 }
 
 // ----

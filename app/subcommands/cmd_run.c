@@ -144,68 +144,72 @@ static void take_text(struct run *run, const struct event *event)
 
 static void print_token(struct run *run, const struct event *event)
 {
-    struct json_object *object = json_object_new_object();
+    struct json_out out = {0};
     const struct tally *tally = &event->token.tally;
     progress_clear(&run->progress);
-    json_out_whole(object, "token", (uint64_t)event->token.id);
-    json_out_text(object, "text", event->token.bytes, event->token.length);
-    json_out_real(object, "seconds", event->token.seconds);
-    json_out_whole(object, "prefilled_tokens", tally->read_tokens);
-    json_out_real(object, "decode_tokens_per_s", tally_answer_speed(tally));
-    figures_json_experts(object, tally);
+    json_out_open(&out, NULL, '{');
+    json_out_whole(&out, "token", (uint64_t)event->token.id);
+    json_out_text(&out, "text", event->token.bytes, event->token.length);
+    json_out_real(&out, "seconds", event->token.seconds);
+    json_out_whole(&out, "prefilled_tokens", tally->read_tokens);
+    json_out_real(&out, "decode_tokens_per_s", tally_answer_speed(tally));
+    figures_json_experts(&out, tally);
     if (event->token.step) {
-        figures_json_step(object, event->token.step);
+        figures_json_step(&out, event->token.step);
         figures_add(&run->told, event->token.step); // without memory more is left for the last line
     }
-    int code = json_out_print(object);
+    json_out_close(&out, '}');
+    int code = json_out_print(&out);
     if (code && run->status != STATUS_EPIPE)
         stop_writing(run, code);
 }
 
 // The steps of the turn that led to no token: the mark that ended the answer, parts of a long prompt.
-static void add_rest(struct json_object *object, const struct run *run)
+static void add_rest(struct json_out *out, const struct run *run)
 {
     struct figures figures = {0};
     if (worker_figures(run->worker, &figures)) {
         struct moe_telemetry *rest = figures.sums[FIGURES_TURN];
         if (run->told)
             figures_take_away(rest, run->told);
-        figures_json_rest(object, rest);
+        figures_json_rest(out, rest);
     }
     figures_release(&figures);
 }
 
 static void print_json(struct run *run, const struct turn_result *result)
 {
-    struct json_object *object = json_object_new_object();
-    json_out_text(object, "text", run->text.data ? run->text.data : "", run->text.length);
+    struct json_out out = {0};
+    json_out_open(&out, NULL, '{');
+    json_out_text(&out, "text", run->text.data ? run->text.data : "", run->text.length);
     if (run->thinking.length)
-        json_out_text(object, "thinking", run->thinking.data, run->thinking.length);
-    json_out_string(object, "model", run->info.name);
-    json_out_string(object, "device", run->info.device);
-    json_out_whole(object, "seed", run->seed);
+        json_out_text(&out, "thinking", run->thinking.data, run->thinking.length);
+    json_out_string(&out, "model", run->info.name);
+    json_out_string(&out, "device", run->info.device);
+    json_out_whole(&out, "seed", run->seed);
     if (*run->session)
-        json_out_string(object, "session", run->session);
+        json_out_string(&out, "session", run->session);
     else
-        json_object_object_add(object, "session", NULL);
-    json_out_whole(object, "cached_tokens", result->cached_tokens);
-    json_out_whole(object, "prefilled_tokens", result->tally.read_tokens);
-    json_out_whole(object, "generated_tokens", result->generated_tokens);
-    json_out_real(object, "prefill_tokens_per_s", tally_read_speed(&result->tally));
-    json_out_real(object, "decode_tokens_per_s", tally_answer_speed(&result->tally));
-    figures_json_experts(object, &result->tally);
+        json_out_null(&out, "session");
+    json_out_whole(&out, "cached_tokens", result->cached_tokens);
+    json_out_whole(&out, "prefilled_tokens", result->tally.read_tokens);
+    json_out_whole(&out, "generated_tokens", result->generated_tokens);
+    json_out_real(&out, "prefill_tokens_per_s", tally_read_speed(&result->tally));
+    json_out_real(&out, "decode_tokens_per_s", tally_answer_speed(&result->tally));
+    figures_json_experts(&out, &result->tally);
     if (run->options->asked.jsonl)
-        add_rest(object, run);
-    json_out_whole(object, "expert_slots", run->info.cache.slots);
-    figures_json_plan(object, &run->info.cache);
-    figures_json_process(object, &run->info.to_start);
-    json_out_real(object, "seconds", result->seconds);
-    json_out_whole(object, "context_used", result->context_used);
-    json_out_whole(object, "context_total", result->context_total);
-    json_out_string(object, "stop_reason", stop_reason_name(result->reason));
+        add_rest(&out, run);
+    json_out_whole(&out, "expert_slots", run->info.cache.slots);
+    figures_json_plan(&out, &run->info.cache);
+    figures_json_process(&out, &run->info.to_start);
+    json_out_real(&out, "seconds", result->seconds);
+    json_out_whole(&out, "context_used", result->context_used);
+    json_out_whole(&out, "context_total", result->context_total);
+    json_out_string(&out, "stop_reason", stop_reason_name(result->reason));
     if (*result->err.text)
-        json_out_string(object, "error", result->err.text);
-    int status = json_out_finish(object);
+        json_out_string(&out, "error", result->err.text);
+    json_out_close(&out, '}');
+    int status = json_out_finish(&out);
     if (status != STATUS_DONE)
         run->status = status;
 }

@@ -30,38 +30,40 @@ static int fail(const struct store_error *error)
     return error->code == STORE_NAME ? STATUS_USAGE : STATUS_FAILED;
 }
 
-static struct json_object *entry_json(const struct store *store, const struct store_entry *entry)
+static void add_entry(struct json_out *out, const struct store *store, const struct store_entry *entry)
 {
     struct bytes preview = {0};
-    struct json_object *object = json_object_new_object();
     size_t taken_back;
     branches_ahead(&entry->manifest, &taken_back);
-    json_out_string(object, "name", entry->name);
-    json_object_object_add(object, "damaged",
-                           entry->damaged || *entry->lacks ? json_object_new_boolean(true) : NULL); // not known
+    json_out_open(out, NULL, '{');
+    json_out_string(out, "name", entry->name);
+    if (entry->damaged || *entry->lacks)
+        json_out_flag(out, "damaged", true);
+    else
+        json_out_null(out, "damaged"); // not known
     if (*entry->lacks)
-        json_out_string(object, "damage", entry->lacks);
+        json_out_string(out, "damage", entry->lacks);
     if (entry->saving)
-        json_object_object_add(object, "saving", json_object_new_boolean(true));
-    json_out_whole(object, "updated", entry->updated);
-    json_out_whole(object, "created", entry->manifest.created);
-    json_out_whole(object, "message_count", manifest_messages(&entry->manifest));
-    json_out_whole(object, "taken_back", taken_back); // of the messages that follow them in another branch
-    json_out_whole(object, "tokens", manifest_tokens(&entry->manifest));
-    json_out_whole(object, "cached_tokens", manifest_rows(&entry->manifest));
-    json_out_whole(object, "branch_count", branches_count(&entry->manifest));
-    json_out_whole(object, "branch_bytes", branches_bytes(&entry->manifest)); // of those that are not the conversation
-    json_out_whole(object, "kv_bytes", entry->kv_bytes);
+        json_out_flag(out, "saving", true);
+    json_out_whole(out, "updated", entry->updated);
+    json_out_whole(out, "created", entry->manifest.created);
+    json_out_whole(out, "message_count", manifest_messages(&entry->manifest));
+    json_out_whole(out, "taken_back", taken_back); // of the messages that follow them in another branch
+    json_out_whole(out, "tokens", manifest_tokens(&entry->manifest));
+    json_out_whole(out, "cached_tokens", manifest_rows(&entry->manifest));
+    json_out_whole(out, "branch_count", branches_count(&entry->manifest));
+    json_out_whole(out, "branch_bytes", branches_bytes(&entry->manifest)); // of those that are not the conversation
+    json_out_whole(out, "kv_bytes", entry->kv_bytes);
     if (entry->state_bytes)
-        json_out_whole(object, "state_bytes", entry->state_bytes);
-    json_out_whole(object, "transcript_bytes", entry->transcript_bytes);
+        json_out_whole(out, "state_bytes", entry->state_bytes);
+    json_out_whole(out, "transcript_bytes", entry->transcript_bytes);
     if (sessions_preview(store, entry, &preview))
-        json_out_text(object, "last_message", preview.data, preview.length);
+        json_out_text(out, "last_message", preview.data, preview.length);
     bytes_release(&preview);
-    json_out_string(object, "model", entry->manifest.origin.model_name);
-    json_out_string(object, "model_path", entry->manifest.origin.model_path);
-    json_out_string(object, "weights", entry->manifest.origin.weights);
-    return object;
+    json_out_string(out, "model", entry->manifest.origin.model_name);
+    json_out_string(out, "model_path", entry->manifest.origin.model_path);
+    json_out_string(out, "weights", entry->manifest.origin.weights);
+    json_out_close(out, '}');
 }
 
 // For people: on a terminal cut between words, as /sessions is.
@@ -94,12 +96,15 @@ static int list(const struct request *request)
         return print_list(&request->store);
     if (store_list(&request->store, &found, &error))
         return fail(&error);
-    struct json_object *object = json_object_new_object(), *entries = json_object_new_array();
+    struct json_out out = {0};
+    json_out_open(&out, NULL, '{');
+    json_out_open(&out, "sessions", '[');
     for (size_t i = 0; i < found.n_entries; i++)
-        json_object_array_add(entries, entry_json(&request->store, &found.entries[i]));
-    json_object_object_add(object, "sessions", entries);
+        add_entry(&out, &request->store, &found.entries[i]);
+    json_out_close(&out, ']');
+    json_out_close(&out, '}');
     store_list_release(&found);
-    return json_out_finish(object);
+    return json_out_finish(&out);
 }
 
 // Reads a session without locking it.
@@ -121,11 +126,14 @@ static int print_export(const struct saved_content *content, enum export_format 
     struct chat chat = {0};
     struct bytes text = {0};
     bool fine = true, terminal = isatty(STDOUT_FILENO);
-    if (sessions_chat(content, &chat))
-        fine = export_chat(&text, format, &(struct export_head){"", ""}, &chat);
+    if (chat_follows(content->parts, content->n_parts))
+        fine = sessions_chat(content, &chat) && export_chat(&text, format, &(struct export_head){"", ""}, &chat);
     else // no conversation, but there to be read
-        for (size_t i = 0; i < content->n_parts && fine; i++)
-            fine = export_message(&text, format, i, content->parts[i].role, &content->parts[i].text);
+        for (size_t i = 0; i < content->n_parts + content->n_others && fine; i++) {
+            const struct part *part =
+                i < content->n_parts ? &content->parts[i] : &content->others[i - content->n_parts];
+            fine = export_message(&text, format, i, part->role, &part->text);
+        }
     if (fine && text.length)
         terminal ? report_text(stdout, text.data, text.length) : (void)fwrite(text.data, 1, text.length, stdout);
     if (!fine)
@@ -144,14 +152,16 @@ static int show(const struct request *request)
     if (status)
         return status;
     if (request->options->asked.json) {
-        struct json_object *object = json_object_new_object();
-        json_out_string(object, "name", request->name);
-        json_out_string(object, "model", content.manifest.origin.model_name);
-        json_out_whole(object, "tokens", manifest_tokens(&content.manifest));
-        json_out_whole(object, "cached_tokens", manifest_rows(&content.manifest));
-        json_object_object_add(object, "messages", export_parts(content.parts, content.n_parts));
-        json_object_object_add(object, "branches", export_parts(content.others, content.n_others));
-        status = json_out_finish(object);
+        struct json_out out = {0};
+        json_out_open(&out, NULL, '{');
+        json_out_string(&out, "name", request->name);
+        json_out_string(&out, "model", content.manifest.origin.model_name);
+        json_out_whole(&out, "tokens", manifest_tokens(&content.manifest));
+        json_out_whole(&out, "cached_tokens", manifest_rows(&content.manifest));
+        export_parts(&out, "messages", content.parts, content.n_parts);
+        export_parts(&out, "branches", content.others, content.n_others);
+        json_out_close(&out, '}');
+        status = json_out_finish(&out);
     } else {
         if (!*content.damage) { // else it was said what there is
             sessions_describe(line, sizeof line, request->name, &content.manifest);
@@ -176,8 +186,12 @@ static int tree(const struct request *request)
     int status = read_session(request, &content);
     if (status)
         return status;
-    bool fine = sessions_chat(&content, &chat) && tree_print(stdout, &chat, isatty(STDOUT_FILENO) ? term_columns() : 0);
-    if (!fine)
+    bool follows = chat_follows(content.parts, content.n_parts);
+    bool fine = follows && sessions_chat(&content, &chat) &&
+                tree_print(stdout, &chat, isatty(STDOUT_FILENO) ? term_columns() : 0);
+    if (!fine && follows)
+        report("out of memory");
+    else if (!fine)
         report("session \"%s\" can't be read as a conversation", request->name);
     chat_release(&chat);
     saved_content_release(&content);
@@ -199,8 +213,12 @@ static int export(const struct request *request)
     bool damaged = *content.damage;
     if (json) {
         struct export_head head = {request->name, content.manifest.origin.model_name};
-        status = json_out_finish(export_object(&head, export_parts(content.parts, content.n_parts),
-                                               export_parts(content.others, content.n_others)));
+        struct json_out out = {0};
+        export_open(&out, &head);
+        export_parts(&out, "messages", content.parts, content.n_parts);
+        export_parts(&out, "branches", content.others, content.n_others);
+        json_out_close(&out, '}');
+        status = json_out_finish(&out);
     } else {
         status = print_export(&content, text ? EXPORT_TEXT : EXPORT_MARKDOWN);
     }

@@ -536,8 +536,20 @@ bool chat_take_last(struct chat *chat, struct bytes *text)
     return true;
 }
 
+bool chat_follows(const struct part *parts, size_t n_parts)
+{
+    for (size_t i = 0; i < n_parts; i++) {
+        enum tok_role before = i ? parts[i - 1].role : TOK_ASSISTANT;
+        if (parts[i].role == TOK_SYSTEM ? i > 0 : (parts[i].role == TOK_USER) != (before != TOK_USER))
+            return false;
+    }
+    return true;
+}
+
 bool chat_restore(struct chat *chat, const struct part *parts, size_t n_parts)
 {
+    if (!chat_follows(parts, n_parts))
+        return false;
     uint32_t end = 0;
     bool fed = true;
     chat_release(chat);
@@ -545,10 +557,7 @@ bool chat_restore(struct chat *chat, const struct part *parts, size_t n_parts)
     for (size_t i = 0; i < n_parts; i++) {
         const struct part *part = &parts[i];
         struct tok_turn what = {.role = part->role, .text = part->text.data, .length = part->text.length};
-        enum tok_role before = i ? parts[i - 1].role : TOK_ASSISTANT;
-        bool follows = part->role == TOK_SYSTEM ? i == 0 : (part->role == TOK_USER) == (before != TOK_USER);
-        if (!follows || !insert_turn(chat, i, part->role, &what) ||
-            !copy_ids(&chat->turns[i].ids, part->ids.ids, part->ids.count))
+        if (!insert_turn(chat, i, part->role, &what) || !copy_ids(&chat->turns[i].ids, part->ids.ids, part->ids.count))
             return false;
         end += (uint32_t)part->ids.count;
         fed = fed && (part->ids.count || !part->text.length); // words in the place of what is lost have none

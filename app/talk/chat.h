@@ -135,6 +135,8 @@ int64_t chat_last(const struct chat *chat); // the number of the last turn that 
 bool chat_has_thinking(const struct bytes *answer);
 // Appends what is thought and what is said in an answer's text. False: no memory.
 bool chat_part_answer(const struct bytes *answer, struct bytes *thought, struct bytes *said);
+// Do their roles follow each other as a conversation's do?
+bool chat_follows(const struct part *parts, size_t n_parts);
 // Puts saved parts in the place of all turns, as fed up to the first that has no ids. False: no memory, or they are no
 // conversation.
 bool chat_restore(struct chat *chat, const struct part *parts, size_t n_parts);

@@ -2,6 +2,7 @@
 // Writes conversations as Markdown, JSON or text.
 #include "app/talk/export.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -70,43 +71,49 @@ bool export_message(struct bytes *out, enum export_format format, size_t index, 
            add(out, headings ? "\n\n" : ": ") && bytes_append(out, text->data, text->length) && add(out, "\n");
 }
 
-static void put_number(struct json_object *object, const char *key, int64_t number)
+static void put_number(struct json_out *out, const char *key, int64_t number)
 {
-    json_object_object_add(object, key, number == PART_NONE ? NULL : json_object_new_int64(number));
+    if (number == PART_NONE)
+        json_out_null(out, key);
+    else
+        json_out_number(out, key, number);
 }
 
 // What is not fed has no ids, and what was never fed no part and no time either.
-static struct json_object *turn_json(const struct chat_turn *turn)
+static void add_turn(struct json_out *out, const struct chat_turn *turn, bool damaged)
 {
-    struct json_object *message = json_object_new_object(), *ids = json_object_new_array();
     const struct part_made *made = &turn->made;
-    put_number(message, "part", turn->number);
-    put_number(message, "after", turn->after);
-    json_out_string(message, "role", part_role_name(turn->role));
-    json_out_text(message, "text", turn->text.data ? turn->text.data : "", turn->text.length);
-    put_number(message, "time", made->time ? (int64_t)made->time : PART_NONE);
+    json_out_open(out, NULL, '{');
+    put_number(out, "part", turn->number);
+    put_number(out, "after", turn->after);
+    json_out_string(out, "role", part_role_name(turn->role));
+    json_out_text(out, "text", turn->text.data ? turn->text.data : "", turn->text.length);
+    put_number(out, "time", made->time ? (int64_t)made->time : PART_NONE);
+    json_out_open(out, "ids", '[');
     for (size_t n = 0; n < turn->ids.count; n++)
-        json_object_array_add(ids, json_object_new_int(turn->ids.ids[n]));
-    json_object_object_add(message, "ids", ids);
+        json_out_number(out, NULL, turn->ids.ids[n]);
+    json_out_close(out, ']');
     if (turn->role == TOK_ASSISTANT) {
-        json_out_whole(message, "seed", made->sampling.seed);
-        json_out_float(message, "temp", made->sampling.temperature);
-        json_out_string(message, "stop_reason", made->stop);
+        json_out_whole(out, "seed", made->sampling.seed);
+        json_out_float(out, "temp", made->sampling.temperature);
+        json_out_string(out, "stop_reason", made->stop);
     }
-    return message;
+    if (damaged)
+        json_out_flag(out, "damaged", true);
+    json_out_close(out, '}');
 }
 
-struct json_object *export_turns(const struct chat_turn *turns, size_t n_turns)
+void export_turns(struct json_out *out, const char *key, const struct chat_turn *turns, size_t n_turns)
 {
-    struct json_object *list = json_object_new_array();
+    json_out_open(out, key, '[');
     for (size_t i = 0; i < n_turns; i++)
-        json_object_array_add(list, turn_json(&turns[i]));
-    return list;
+        add_turn(out, &turns[i], false);
+    json_out_close(out, ']');
 }
 
-struct json_object *export_parts(const struct part *parts, size_t n_parts)
+void export_parts(struct json_out *out, const char *key, const struct part *parts, size_t n_parts)
 {
-    struct json_object *list = json_object_new_array();
+    json_out_open(out, key, '[');
     for (size_t i = 0; i < n_parts; i++) {
         const struct part *part = &parts[i];
         struct chat_turn turn = {.role = part->role,
@@ -115,32 +122,26 @@ struct json_object *export_parts(const struct part *parts, size_t n_parts)
                                  .number = part->number,
                                  .after = part->after,
                                  .made = part->made};
-        struct json_object *message = turn_json(&turn);
-        if (part->lost)
-            json_object_object_add(message, "damaged", json_object_new_boolean(true));
-        json_object_array_add(list, message);
+        add_turn(out, &turn, part->lost);
     }
-    return list;
+    json_out_close(out, ']');
 }
 
-struct json_object *export_object(const struct export_head *head, struct json_object *messages,
-                                  struct json_object *branches)
+void export_open(struct json_out *out, const struct export_head *head)
 {
-    struct json_object *object = json_object_new_object();
-    json_out_string(object, "name", head->name);
-    json_out_string(object, "model", head->model);
-    json_object_object_add(object, "messages", messages);
-    json_object_object_add(object, "branches", branches);
-    return object;
+    json_out_open(out, NULL, '{');
+    json_out_string(out, "name", head->name);
+    json_out_string(out, "model", head->model);
 }
 
-static bool export_json(struct bytes *out, const struct export_head *head, const struct chat *chat)
+static bool export_json(struct bytes *line, const struct export_head *head, const struct chat *chat)
 {
-    struct json_object *object =
-        export_object(head, export_turns(chat->turns, chat->n_turns), export_turns(chat->others, chat->n_others));
-    bool fine = json_out_render(object, out);
-    json_object_put(object);
-    return fine;
+    struct json_out out = {0};
+    export_open(&out, head);
+    export_turns(&out, "messages", chat->turns, chat->n_turns);
+    export_turns(&out, "branches", chat->others, chat->n_others);
+    json_out_close(&out, '}');
+    return json_out_render(&out, line);
 }
 
 // Is what this turn says in the conversation?
@@ -164,6 +165,14 @@ static const struct chat_turn *first_behind(const struct chat *chat, const struc
     return NULL;
 }
 
+static bool is_blank(const struct bytes *text)
+{
+    size_t at = 0;
+    while (at < text->length && isspace((unsigned char)text->data[at]))
+        at++;
+    return at == text->length;
+}
+
 // Says where a branch leaves the others.
 static bool export_fork(struct bytes *out, enum export_format format, const struct chat_turn *before)
 {
@@ -172,7 +181,7 @@ static bool export_fork(struct bytes *out, enum export_format format, const stru
     bool fine = add(out, format == EXPORT_MARKDOWN ? "\n# " : "\n--- ");
     if (!before || before->role == TOK_SYSTEM)
         return fine && add(out, "Another beginning\n");
-    tree_words(&words, &before->text, TREE_WORDS);
+    fine = fine && (tree_words(&words, &before->text, TREE_WORDS) || is_blank(&before->text));
     size_t length = cells_fitting(words.data ? words.data : "", words.length, WORDS);
     fine = fine && add(out, "Another branch, after \"") && bytes_append(out, words.data ? words.data : "", length) &&
            add(out, length < words.length ? "...\"\n" : "\"\n");

@@ -7,10 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include <json-c/json.h>
-
 #include "app/talk/chat.h"
 #include "app/util/files.h"
+#include "app/util/json_out.h"
 
 enum export_format { EXPORT_MARKDOWN, EXPORT_JSON, EXPORT_TEXT };
 
@@ -32,11 +31,11 @@ struct export_head {
     const char *name, *model; // of the session, "" without one
 };
 bool export_chat(struct bytes *out, enum export_format format, const struct export_head *head, const struct chat *chat);
-// Messages as JSON has them, of a conversation under way and of a saved one: an array.
-struct json_object *export_turns(const struct chat_turn *turns, size_t n_turns);
-struct json_object *export_parts(const struct part *parts, size_t n_parts);
-struct json_object *export_object(const struct export_head *head, struct json_object *messages,
-                                  struct json_object *branches); // takes both over
+// As JSON: an object with the head in it, which is left open, then messages, of a conversation under way or of a saved
+// one.
+void export_open(struct json_out *out, const struct export_head *head);
+void export_turns(struct json_out *out, const char *key, const struct chat_turn *turns, size_t n_turns);
+void export_parts(struct json_out *out, const char *key, const struct part *parts, size_t n_parts);
 
 // A path: as typed, with ~/ for the home folder, else "name.ending". malloc'd, NULL: no memory.
 char *export_path(const struct export_request *request, const char *name);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Builds and prints a command's JSON object.
+// Writes a command's JSON object.
 #include "app/util/json_out.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -52,44 +53,138 @@ bool json_out_clean(struct bytes *clean, const char *text, size_t length, bool *
     return fine;
 }
 
-void json_out_text(struct json_object *object, const char *key, const char *text, size_t length)
+// Characters that a terminal acts on or does not show.
+static bool acts(uint32_t code)
 {
-    struct bytes clean = {0}, hex = {0};
-    bool whole, fine = json_out_clean(&clean, text, length, &whole);
-    if (fine)
-        json_object_object_add(object, key, json_object_new_string_len(clean.data, (int)clean.length));
-    for (size_t at = 0; at < length && fine && !whole; at++) {
+    return code >= 0x7F && sanitize_visible(code) != code;
+}
+
+static void put(struct json_out *out, const char *bytes, size_t length)
+{
+    out->lost = out->lost || !bytes_append(&out->text, bytes, length);
+}
+
+static void put_escape(struct json_out *out, uint32_t code)
+{
+    char escaped[16];
+    if (code > 0xFFFF)
+        snprintf(escaped, sizeof escaped, "\\u%04x\\u%04x", (unsigned)(0xD7C0 + (code >> 10)),
+                 (unsigned)(0xDC00 + (code & 0x3FF)));
+    else
+        snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)code);
+    put(out, escaped, strlen(escaped));
+}
+
+static void put_character(struct json_out *out, const char *text, size_t size, uint32_t code)
+{
+    static const char short_ones[] = "\bb\ff\nn\rr\tt\"\"\\\\";
+    for (const char *one = short_ones; *one; one += 2)
+        if (code == (unsigned char)*one) {
+            put(out, "\\", 1);
+            put(out, one + 1, 1);
+            return;
+        }
+    if (code < 0x20 || acts(code))
+        put_escape(out, code);
+    else
+        put(out, text, size);
+}
+
+// False: some byte of it is part of no character.
+static bool put_quoted(struct json_out *out, const char *text, size_t length)
+{
+    static const char replacement[] = "\xEF\xBF\xBD";
+    bool whole = true;
+    put(out, "\"", 1);
+    for (size_t at = 0; at < length && !out->lost;) {
+        uint32_t code;
+        size_t size = character(text + at, length - at, &code);
+        if (size)
+            put_character(out, text + at, size, code);
+        else
+            put(out, replacement, 3);
+        whole = whole && size;
+        at += size ? size : 1;
+    }
+    put(out, "\"", 1);
+    return whole;
+}
+
+static void put_key(struct json_out *out, const char *key)
+{
+    if (out->follows)
+        put(out, ",", 1);
+    out->follows = true;
+    if (key) {
+        put_quoted(out, key, strlen(key));
+        put(out, ":", 1);
+    }
+}
+
+// A value as it is in JSON.
+static void put_value(struct json_out *out, const char *key, const char *value)
+{
+    put_key(out, key);
+    put(out, value, strlen(value));
+}
+
+void json_out_open(struct json_out *out, const char *key, char bracket)
+{
+    put_key(out, key);
+    put(out, &bracket, 1);
+    out->follows = false;
+}
+
+void json_out_close(struct json_out *out, char bracket)
+{
+    put(out, &bracket, 1);
+    out->follows = true;
+}
+
+void json_out_text(struct json_out *out, const char *key, const char *text, size_t length)
+{
+    put_key(out, key);
+    if (put_quoted(out, text, length))
+        return;
+    char name[64];
+    snprintf(name, sizeof name, "%s_hex", key);
+    put_key(out, name);
+    put(out, "\"", 1);
+    for (size_t at = 0; at < length && !out->lost; at++) {
         char pair[3];
         snprintf(pair, sizeof pair, "%02x", (unsigned char)text[at]);
-        fine = bytes_append(&hex, pair, 2);
+        put(out, pair, 2);
     }
-    if (fine && !whole) {
-        char name[64];
-        snprintf(name, sizeof name, "%s_hex", key);
-        json_object_object_add(object, name, json_object_new_string_len(hex.data, (int)hex.length));
-    }
-    bytes_release(&clean);
-    bytes_release(&hex);
+    put(out, "\"", 1);
 }
 
-void json_out_string(struct json_object *object, const char *key, const char *text)
+void json_out_string(struct json_out *out, const char *key, const char *text)
 {
-    json_out_text(object, key, text, strlen(text));
+    json_out_text(out, key, text, strlen(text));
 }
 
-void json_out_whole(struct json_object *object, const char *key, uint64_t value)
+void json_out_whole(struct json_out *out, const char *key, uint64_t value)
 {
-    json_object_object_add(object, key, json_object_new_uint64(value));
+    char digits[32];
+    snprintf(digits, sizeof digits, "%" PRIu64, value);
+    put_value(out, key, digits);
 }
 
-void json_out_real(struct json_object *object, const char *key, double value)
+void json_out_number(struct json_out *out, const char *key, int64_t value)
 {
-    char digits[32]; // json-c's own 17 would show 0.1 as 0.10000000000000001
+    char digits[32];
+    snprintf(digits, sizeof digits, "%" PRId64, value);
+    put_value(out, key, digits);
+}
+
+void json_out_real(struct json_out *out, const char *key, double value)
+{
+    char digits[32]; // 17 of them would show 0.1 as 0.10000000000000001
     snprintf(digits, sizeof digits, "%.12g", value);
-    json_object_object_add(object, key, isfinite(value) ? json_object_new_double_s(value, digits) : NULL);
+    put_value(out, key, isfinite(value) ? digits : "null");
 }
 
-void json_out_float(struct json_object *object, const char *key, float value)
+void json_out_float(struct json_out *out, const char *key, float value)
 {
     char digits[32];
     for (int n = 6; n <= 9; n++) {
@@ -97,7 +192,31 @@ void json_out_float(struct json_object *object, const char *key, float value)
         if (strtof(digits, NULL) == value)
             break;
     }
-    json_object_object_add(object, key, isfinite(value) ? json_object_new_double_s((double)value, digits) : NULL);
+    put_value(out, key, isfinite(value) ? digits : "null");
+}
+
+void json_out_flag(struct json_out *out, const char *key, bool value)
+{
+    put_value(out, key, value ? "true" : "false");
+}
+
+void json_out_null(struct json_out *out, const char *key)
+{
+    put_value(out, key, "null");
+}
+
+void json_out_part(struct json_out *out, const char *key, struct json_out *part)
+{
+    put_key(out, key);
+    out->lost = out->lost || part->lost;
+    put(out, part->text.data ? part->text.data : "", part->text.length);
+    json_out_release(part);
+}
+
+void json_out_release(struct json_out *out)
+{
+    bytes_release(&out->text);
+    *out = (struct json_out){0};
 }
 
 double json_out_rate(uint64_t count, uint64_t ns)
@@ -105,48 +224,24 @@ double json_out_rate(uint64_t count, uint64_t ns)
     return ns ? (double)count * 1e9 / (double)ns : 0;
 }
 
-// Characters that a terminal acts on or does not show, and that json-c leaves as they are.
-static bool acts(uint32_t code)
+bool json_out_render(struct json_out *out, struct bytes *line)
 {
-    return code >= 0x7F && sanitize_visible(code) != code;
+    bool fine = !out->lost && bytes_append(line, out->text.data, out->text.length) && bytes_append(line, "\n", 1);
+    json_out_release(out);
+    return fine;
 }
 
-bool json_out_render(struct json_object *object, struct bytes *line)
+int json_out_print(struct json_out *out)
 {
-    const char *text = json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
-    bool fine = text != NULL;
-    while (fine && *text) {
-        uint32_t code = 0;
-        size_t size = character(text, strnlen(text, 4), &code);
-        char escaped[16];
-        if (size && acts(code)) {
-            if (code > 0xFFFF)
-                snprintf(escaped, sizeof escaped, "\\u%04x\\u%04x", (unsigned)(0xD7C0 + (code >> 10)),
-                         (unsigned)(0xDC00 + (code & 0x3FF)));
-            else
-                snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)code);
-            fine = bytes_append(line, escaped, strlen(escaped));
-        } else {
-            size = size ? size : 1;
-            fine = bytes_append(line, text, size);
-        }
-        text += size;
-    }
-    return fine && bytes_append(line, "\n", 1);
-}
-
-int json_out_print(struct json_object *object)
-{
-    struct bytes line = {0};
-    int code = json_out_render(object, &line) ? files_write(STDOUT_FILENO, line.data, line.length) : ENOMEM;
-    bytes_release(&line);
-    json_object_put(object);
+    put(out, "\n", 1);
+    int code = out->lost ? ENOMEM : files_write(STDOUT_FILENO, out->text.data, out->text.length);
+    json_out_release(out);
     return code;
 }
 
-int json_out_finish(struct json_object *object)
+int json_out_finish(struct json_out *out)
 {
-    int code = json_out_print(object);
+    int code = json_out_print(out);
     if (code && code != EPIPE)
         report("cannot write the result: %s", strerror(code));
     return code == EPIPE ? STATUS_EPIPE : code ? STATUS_FAILED : STATUS_DONE;

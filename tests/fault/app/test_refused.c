@@ -377,6 +377,28 @@ static bool say(struct harness *t)
     return done;
 }
 
+// A conversation with other branches, in each format: all of it or nothing.
+static bool export(struct harness *t)
+{
+    static struct chat_turn way[] = {{.role = TOK_USER, .text = {.data = "one", .length = 3}, .after = PART_NONE},
+                                     {.role = TOK_ASSISTANT, .text = {.data = "a\xff", .length = 2}, .number = 1}};
+    static struct chat_turn aside[] = {{.role = TOK_ASSISTANT, .text = {.data = "b", .length = 1}, .number = 2},
+                                       {.role = TOK_USER, .text = {.data = "c", .length = 1}, .number = 3, .after = 2}};
+    static const struct chat chat = {.turns = way, .n_turns = 2, .others = aside, .n_others = 2};
+    const struct export_head head = {"name", "model"};
+    bool all = true;
+    for (enum export_format format = EXPORT_MARKDOWN; format <= EXPORT_TEXT; format++) {
+        struct bytes out = {0}, want = {0};
+        bool done = ARMED(export_chat(&out, format, &head, &chat));
+        CHECK(t, export_chat(&want, format, &head, &chat));
+        CHECK(t, !done || (out.length == want.length && memcmp(out.data, want.data, want.length) == 0));
+        all = all && done;
+        bytes_release(&out);
+        bytes_release(&want);
+    }
+    return all;
+}
+
 static bool complete(struct harness *t)
 {
     static const char *const names[] = {"zoe", "tree", "trip", "true"};
@@ -411,6 +433,7 @@ static void conversations(struct harness *t)
     each_refused(t, accept);
     each_refused(t, say);
     each_refused(t, complete);
+    each_refused(t, export);
     each_refused(t, remember);
 }
 

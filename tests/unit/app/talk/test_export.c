@@ -29,10 +29,13 @@ static void one_writer_for_both(struct harness *t)
                         .made = {.time = 12, .sampling = {.seed = 34, .temperature = 0.5f}, .stop = "end"}};
     struct chat_turn turn = {
         .number = 4, .after = 3, .role = TOK_ASSISTANT, .text = part.text, .ids = part.ids, .made = part.made};
-    struct json_object *object =
-        export_object(&(struct export_head){"zoe", "demo"}, export_parts(&part, 1), export_turns(&turn, 1));
+    struct json_out object = {0};
     struct bytes out = {0};
-    CHECK(t, json_out_render(object, &out));
+    export_open(&object, &(struct export_head){"zoe", "demo"});
+    export_parts(&object, "messages", &part, 1);
+    export_turns(&object, "branches", &turn, 1);
+    json_out_close(&object, '}');
+    CHECK(t, json_out_render(&object, &out));
     static const char message[] =
         "{\"part\":4,\"after\":3,\"role\":\"assistant\",\"text\":\"yes\",\"time\":12,\"ids\":[7,8],"
         "\"seed\":34,\"temp\":0.5,\"stop_reason\":\"end\"}";
@@ -41,7 +44,6 @@ static void one_writer_for_both(struct harness *t)
              message, message);
     CHECK_STR(t, out.data, wanted);
     bytes_release(&out);
-    json_object_put(object);
 }
 
 // A first message with two answers, one gone on from twice; and another beginning.

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <json-c/json.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -100,14 +101,17 @@ static void reports_show_no_escape(struct harness *t)
     free(text);
 }
 
-// The JSON of one text as json-c prints it.
+// The JSON of one text.
 static char *json_of(const char *text, size_t length)
 {
-    struct json_object *object = json_object_new_object();
-    json_out_text(object, "text", text, length);
-    char *out = strdup(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
-    json_object_put(object);
-    return out;
+    struct json_out out = {0};
+    struct bytes line = {0};
+    json_out_open(&out, NULL, '{');
+    json_out_text(&out, "text", text, length);
+    json_out_close(&out, '}');
+    if (json_out_render(&out, &line) && line.length)
+        line.data[line.length - 1] = 0; // its newline
+    return line.data;
 }
 
 static void text_is_always_utf8(struct harness *t)
@@ -141,16 +145,51 @@ static void text_is_always_utf8(struct harness *t)
 // What a terminal acts on or hides, such as U+115F, U+3164, U+FE0F and U+1D173, is escaped in what is printed.
 static void json_shows_all_of_it(struct harness *t)
 {
-    struct json_object *object = json_object_new_object();
+    struct json_out object = {0};
     struct bytes line = {0};
     static const char hidden[] =
         "\xc2\x9b\xe1\x85\x9f\xe3\x85\xa4\xef\xb8\x8f\xf0\x9d\x85\xb3\xe2\x80\xae\x7f.\xc3\xa9\xe6\x97\xa5~";
-    json_out_text(object, "text", hidden, sizeof hidden - 1);
-    CHECK(t, json_out_render(object, &line));
+    json_out_open(&object, NULL, '{');
+    json_out_text(&object, "text", hidden, sizeof hidden - 1);
+    json_out_close(&object, '}');
+    CHECK(t, json_out_render(&object, &line));
     CHECK_STR(t, line.data,
               "{\"text\":\"\\u009b\\u115f\\u3164\\ufe0f\\ud834\\udd73\\u202e\\u007f.\xc3\xa9\xe6\x97\xa5~\"}\n");
     bytes_release(&line);
-    json_object_put(object);
+}
+
+// What json-c reads of what is written is what was written, and in its order.
+static void json_is_read_as_it_was_written(struct harness *t)
+{
+    struct json_out out = {0}, rows = {0};
+    struct bytes line = {0};
+    json_out_open(&rows, NULL, '[');
+    json_out_number(&rows, NULL, INT64_MIN);
+    json_out_whole(&rows, NULL, UINT64_MAX);
+    json_out_close(&rows, ']');
+    json_out_open(&out, NULL, '{');
+    json_out_open(&out, "none", '[');
+    json_out_close(&out, ']');
+    json_out_flag(&out, "yes", true);
+    json_out_flag(&out, "no", false);
+    json_out_null(&out, "null");
+    json_out_open(&out, "in", '{');
+    json_out_string(&out, "\"\\\b\f\n\r\t/\x01", "\"\\\b\f\n\r\t/\x01");
+    json_out_close(&out, '}');
+    json_out_part(&out, "rows", &rows);
+    json_out_close(&out, '}');
+    CHECK(t, json_out_render(&out, &line) && !out.text.data && !rows.text.data);
+    CHECK_STR(t, line.data,
+              "{\"none\":[],\"yes\":true,\"no\":false,\"null\":null,"
+              "\"in\":{\"\\\"\\\\\\b\\f\\n\\r\\t/\\u0001\":\"\\\"\\\\\\b\\f\\n\\r\\t/\\u0001\"},"
+              "\"rows\":[-9223372036854775808,18446744073709551615]}\n");
+    struct json_object *read = json_tokener_parse(line.data);
+    CHECK_STR(t,
+              json_object_to_json_string_ext(json_object_object_get(read, "in"),
+                                             JSON_C_TO_STRING_NOSLASHESCAPE | JSON_C_TO_STRING_PLAIN),
+              "{\"\\\"\\\\\\b\\f\\n\\r\\t/\\u0001\":\"\\\"\\\\\\b\\f\\n\\r\\t/\\u0001\"}");
+    json_object_put(read);
+    bytes_release(&line);
 }
 
 static void quoted(struct harness *t, const char *text, const char *want)
@@ -183,12 +222,14 @@ static void words_for_a_shell(struct harness *t)
 
 static void reals_that_are_none_are_null(struct harness *t)
 {
-    struct json_object *object = json_object_new_object();
-    json_out_real(object, "a", 0.1);
-    json_out_real(object, "b", NAN);
-    json_out_real(object, "c", INFINITY);
-    CHECK_STR(t, json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN), "{\"a\":0.1,\"b\":null,\"c\":null}");
-    json_object_put(object);
+    struct json_out out = {0};
+    json_out_open(&out, NULL, '{');
+    json_out_real(&out, "a", 0.1);
+    json_out_real(&out, "b", NAN);
+    json_out_real(&out, "c", INFINITY);
+    json_out_close(&out, '}');
+    CHECK_STR(t, out.text.data, "{\"a\":0.1,\"b\":null,\"c\":null}");
+    json_out_release(&out);
     CHECK(t, json_out_rate(10, 0) == 0 && json_out_rate(10, 2000000000) == 5);
 }
 
@@ -336,10 +377,10 @@ static void floats_are_as_short_as_they_were(struct harness *t)
         const char *wanted;
     } cases[] = {{0.6F, "0.6"}, {0.1F, "0.1"}, {1.0F, "1"}, {0.33333334F, "0.33333334"}, {16777217.0F, "16777216"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct json_object *object = json_object_new_object();
-        json_out_float(object, "x", cases[i].value);
-        CHECK_STR(t, json_object_to_json_string(json_object_object_get(object, "x")), cases[i].wanted);
-        json_object_put(object);
+        struct json_out out = {0};
+        json_out_float(&out, NULL, cases[i].value);
+        CHECK_STR(t, out.text.data, cases[i].wanted);
+        json_out_release(&out);
     }
 }
 
@@ -358,6 +399,7 @@ int main(int argc, char **argv)
         TEST(devices_are_written_to_not_replaced),
         TEST(reports_show_no_escape),
         TEST(json_shows_all_of_it),
+        TEST(json_is_read_as_it_was_written),
         TEST(words_for_a_shell),
         TEST(what_does_not_wait_is_waited_for),
     };
