@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "app/store/branches.h"
+#include "app/store/own_copy.h"
 #include "app/store/sealed.h"
 #include "app/store/state_files.h"
 #include "app/util/format.h"
@@ -148,6 +149,8 @@ enum store_code saved_open(const struct store *store, const char *name, struct s
     if (!*saved)
         return store_fail(error, STORE_NO_MEMORY, "no memory for a session");
     enum store_code code = store_lock(store, name, &(*saved)->lock, error);
+    if (!code)
+        code = own_copy_all(store, name, error);
     if (!code) {
         saved_note_files(*saved);
         code = saved_read(store, name, content, error);

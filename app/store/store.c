@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "app/store/own_copy.h"
 #include "app/store/state_files.h"
 #include "app/util/format.h"
 #include "app/util/quote.h"
@@ -260,7 +261,8 @@ bool store_is_locked(const struct store *store, const char *name)
 static int sweep_away(const struct store *store, const char *name)
 {
     static const char *const files[] = {
-        "kv.bin", "kv.2.bin", "session.json", "session.json.new", "transcript.jsonl", "transcript.jsonl.new", "lock"};
+        "kv.bin",     "kv.2.bin", "session.json", "session.json.new", "transcript.jsonl", "transcript.jsonl.new",
+        OWN_COPY_NEW, "lock"};
     const struct store_io *io = store->io;
     if (is_link(store, name))
         return io->unlink(io->context, store_path(store, name, NULL).text) && errno != ENOENT ? errno : 0;
