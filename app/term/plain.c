@@ -341,13 +341,17 @@ static void on_typed(void *context, char *typed)
 static bool listens(void *self)
 {
     const struct plain *plain = self;
-    return plain->talk.state == TALK_IDLE && !plain->whole_line;
+    return plain->from_terminal || (plain->talk.state == TALK_IDLE && !plain->whole_line);
 }
 
 static void read_keys(struct plain *plain)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     uint64_t until = term_clock_ms() + READ_MS;
+    if (plain->talk.state != TALK_IDLE && poll(&input, 1, 0) > 0 && input.revents == POLLIN)
+        prompt_hold(); // until the prompt is there
+    else if (plain->talk.state != TALK_IDLE && input.revents)
+        talk_leave(&plain->talk, term_exit_status(SIGHUP));
     while (plain->talk.state == TALK_IDLE && term_clock_ms() <= until && poll(&input, 1, 0) > 0) {
         // Where a draft stands, readline takes the terminal's end for a key, again and again.
         if (input.revents & (POLLHUP | POLLERR | POLLNVAL)) {
@@ -431,6 +435,17 @@ static int patience(void *self)
     return line_waits(self) || typed_waits(self) ? 0 : plain->flow.word.length ? WORD_MS : plain->keep_ms;
 }
 
+// What is typed outlives a chat that is killed, also what is held for the next prompt.
+static void keep_typed(struct plain *plain)
+{
+    struct bytes held = {0};
+    bool shown = prompt_is_shown();
+    bool fine = shown || (prompt_held_text(&held) && bytes_append(&held, "", 1));
+    if (fine)
+        plain->keep_ms = prompt_keep_draft(shown ? prompt_draft().text : held.data, term_clock_ms());
+    bytes_release(&held);
+}
+
 static void finish_round(void *self)
 {
     struct plain *plain = self;
@@ -440,8 +455,8 @@ static void finish_round(void *self)
         prompt_type_held();
     if (plain->flow.word.length && term_clock_ms() - plain->came_ms >= WORD_MS)
         flow_flush(&plain->flow, stdout, edge(plain));
-    plain->keep_ms =
-        plain->from_terminal ? prompt_keep_draft(prompt_is_shown() ? prompt_draft().text : "", term_clock_ms()) : -1;
+    if (plain->from_terminal)
+        keep_typed(plain);
     flush(self);
 }
 
@@ -530,6 +545,26 @@ static void report_unread(struct plain *plain)
                input->data + blank);
 }
 
+// What was typed behind an answer or behind the line that left goes to the history, where the shell would run it.
+static void remember_unread(struct plain *plain)
+{
+    struct bytes held = {0};
+    prompt_hold();
+    bool fine = prompt_held_text(&held) && bytes_append(&held, "", 1);
+    if (!fine)
+        put_paragraph(plain, "What was typed meanwhile is lost: out of memory.");
+    for (char *line = fine ? held.data : NULL, *end; line && *line; line = end) {
+        end = line + strcspn(line, "\n");
+        end += *end ? (*end = 0, 1) : 0;
+        if (line[strspn(line, " \t")] == 0)
+            continue;
+        put_paragraph(plain, "Not sent; the history of the next chat has it (Up):");
+        put_paragraph(plain, line);
+        prompt_remember(line);
+    }
+    bytes_release(&held);
+}
+
 static void close_lines(void *self)
 {
     struct plain *plain = self;
@@ -539,6 +574,7 @@ static void close_lines(void *self)
     if (plain->from_terminal) {
         if (status == STATUS_TERMINATED || status == STATUS_INTERRUPTED)
             fputc('\n', stdout);
+        remember_unread(plain);
         prompt_close("");
     }
     flush(plain);

@@ -587,6 +587,39 @@ void prompt_hold(void)
             return; // as if it had not been typed
 }
 
+// The length of the key that begins with Esc at `at`: up to its last letter, or with the key behind it.
+static size_t escape_length(const char *at, size_t length)
+{
+    size_t n = length < 2 ? length : 2;
+    if (n == 2 && (at[1] == '[' || at[1] == 'O')) {
+        while (n < length && !(at[n] >= 0x40 && at[n] <= 0x7E))
+            n++;
+        n += n < length;
+    }
+    return n;
+}
+
+bool prompt_held_text(struct bytes *text)
+{
+    const char *typed = prompt.queue.data;
+    size_t begin = text->length;
+    bool fine = true;
+    for (size_t at = prompt.taken; fine && at < prompt.queue.length; at++) {
+        unsigned char key = (unsigned char)typed[at];
+        if (key == '\033')
+            at += escape_length(typed + at, prompt.queue.length - at) - 1;
+        else if (key == '\r' || key == '\n')
+            fine = bytes_append(text, "\n", 1);
+        else if (key == 0x7F || key == '\b')
+            while (text->length > begin && text->data[text->length - 1] != '\n')
+                if (((unsigned char)text->data[--text->length] & 0xC0) != 0x80)
+                    break;
+        if (key >= 0x20 && key != 0x7F)
+            fine = bytes_append(text, typed + at, 1);
+    }
+    return fine;
+}
+
 bool prompt_holds(void)
 {
     return queue_waits();

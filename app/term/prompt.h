@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "app/talk/candidates.h"
+#include "app/util/files.h"
 
 struct tui;
 struct prompt_face {
@@ -49,6 +50,9 @@ void prompt_draw(void); // after one or more of those: what came at once is not 
 void prompt_hold(void);
 bool prompt_holds(void);
 void prompt_type_held(void); // up to the end of a line
+// What is held as it would stand there, with Backspace heeded and other keys left out, a newline after each line.
+// Appended; false: no memory.
+bool prompt_held_text(struct bytes *text);
 // Ctrl-C: a draft goes to the history and the line is cleared. False: there was no draft.
 bool prompt_interrupt(void);
 void prompt_refresh(void); // draws it on a new line, after other output

@@ -3,10 +3,12 @@
 """The chat on a terminal, with a script in the model's place."""
 import fcntl
 import os
+import pathlib
 import re
 import resource
 import signal
 import struct
+import tempfile
 import termios
 import time
 
@@ -623,6 +625,37 @@ def test_what_is_typed_before_ctrl_z_stays_ours():
     t.send("\x04")
     t.wait("ended 0")
     t.finish()
+
+
+def test_what_is_typed_during_an_answer_is_not_left_to_the_shell():
+    """Nor lost: it is told, and the next chat has it; also when nobody could tell."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        state = tempfile.mkdtemp(dir=SCRATCH)
+        t = chat("turn\ntext one\nhang\n", env=environment(XDG_STATE_HOME=state))
+        t.send("go\r")
+        t.wait("one")
+        t.send("touch xy\x7f\x1b[D\rand \u00e4 draft")
+        deadline = time.monotonic() + DEADLINE
+        drafts = []
+        while not any("draft" in text for text in drafts):  # half a second later what is typed is on the disk
+            expect(time.monotonic() < deadline, drafts)
+            t.read(0.05)
+            drafts = [path.read_text(errors="replace") for path in pathlib.Path(state).glob("moechat/draft-*")]
+        waiting = fcntl.ioctl(t.slave, termios.FIONREAD, struct.pack("i", 0))
+        t.process.send_signal(number)
+        same(t.finish(), 143 if number == signal.SIGTERM else -number)
+        same(struct.unpack("i", waiting), (0,))
+        if number == signal.SIGTERM:
+            t.wait("Not sent; the history of the next chat has it", "touch x\x1b", "Not sent; the history", "and \u00e4 draft")
+        t = Terminal(["--plain"] + script(ECHO), env=environment(XDG_STATE_HOME=state))
+        if number == signal.SIGKILL:
+            t.wait("What was typed in a chat that was killed is in the history")
+        t.wait("You:")
+        t.send("\x1b[A")
+        t.wait("and \u00e4 draft")
+        t.send("\x03")
+        t.wait("You:")
+        leave(t)
 
 
 def test_a_resize_keeps_the_draft():
