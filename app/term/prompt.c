@@ -437,13 +437,16 @@ static bool set_hooks(void)
     return true;
 }
 
-// readline 8.2 reads behind its line where columns are 32767 or 65535.
+// readline 8.2 reads behind its line where columns are 32767 or 65535, and where a line of some 1000 bytes stands on a
+// screen of one row.
 static void keep_in_bounds(void)
 {
+    enum { LEAST_ROWS = 2 };
     int rows, columns;
-    if (!term_is_vast())
-        return;
     rl_get_screen_size(&rows, &columns);
+    if (!term_is_vast() && rows >= LEAST_ROWS)
+        return;
+    rows = rows < LEAST_ROWS ? LEAST_ROWS : rows;
     rl_set_screen_size(rows < TERM_MOST_CELLS ? rows : TERM_MOST_CELLS,
                        columns < TERM_MOST_CELLS ? columns : TERM_MOST_CELLS);
 }

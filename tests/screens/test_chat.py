@@ -658,6 +658,18 @@ def test_what_is_typed_during_an_answer_is_not_left_to_the_shell():
         leave(t)
 
 
+def test_a_long_draft_on_one_row():
+    t = Terminal(["--plain"] + script(ECHO), columns=500, rows=1)
+    t.wait("You:")
+    t.send("a" * 900)
+    t.wait("aaaa")
+    fcntl.ioctl(t.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 1, 80, 0, 0))
+    t.process.send_signal(signal.SIGWINCH)
+    t.send("b" * 100 + "\r")
+    t.wait("Assistant:", "ab", "You:")
+    leave(t)
+
+
 def test_a_resize_keeps_the_draft():
     t = chat(ECHO)
     t.send("some words of a draft")
