@@ -5,7 +5,7 @@
 # walked through. Then the benchmarks. Arguments choose tests of the screens by part of their name.
 cd "$(dirname "$0")/.." || exit 1
 MOECHAT_PROGRAM=build/asan/moechat
-ASAN_OPTIONS=intercept_tls_get_addr=0
+ASAN_OPTIONS=intercept_tls_get_addr=0:use_sigaltstack=0
 LSAN_OPTIONS=suppressions=$PWD/tests/leaks.txt:print_suppressions=0
 export MOECHAT_PROGRAM ASAN_OPTIONS LSAN_OPTIONS
 python3 tests/screens/test_chat.py "$@"

@@ -119,7 +119,7 @@ def test_ctrl_c_before_the_answer_leaves_the_message():
 def test_a_stopped_prompt_goes_on():
     # The demo with room for few experts, so that the prompt is one group: nothing of it has passed all layers.
     t = Terminal(["--plain", "--no-session", "-m", ROOT + "/models/demo", "--expert-cache", "4M", "--seed", "1", "--temp", "0",
-                  "--max-tokens", "1"], columns=100, env=environment(ASAN_OPTIONS="detect_leaks=0:intercept_tls_get_addr=0"))  # PoCL's are not ours
+                  "--max-tokens", "1"], columns=100, env=environment(ASAN_OPTIONS="detect_leaks=0:intercept_tls_get_addr=0:use_sigaltstack=0"))  # PoCL's are not ours
     t.wait("You:")
     t.send(" ".join("word%d is here," % i for i in range(500)) + "\r")
     t.wait("Reading prompt:")
@@ -426,10 +426,13 @@ def test_what_is_meant_for_vi_and_shells_is_told_of_once():
 
 def test_a_long_paste_without_marks_takes_no_square_of_its_length():
     text = b"a\tb\n"
+    # Drawn at the wrong moment, readline 8.2 reads behind its line of 1024 bytes on such a terminal: seen by the sanitizers
+    # alone, for which the text is shorter.
+    lines = 200 if "/asan/" in PROGRAM else 300
     t = chat(ECHO, columns=100, env=environment(TERM="dumb"))
-    t.send(text * 300 + b"the end\r")  # what is drawn late is taken whole all the same
+    t.send(text * lines + b"the end\r")  # what is drawn late is taken whole all the same
     t.wait("the end\r\n", "Assistant:", "the end", "You:")
-    same(t.output[t.output.rindex(b"Assistant:"):].count(b"b\r\n"), 300)
+    same(t.output[t.output.rindex(b"Assistant:"):].count(b"b\r\n"), lines)
     for end, wanted in ((b"the end", "the end"), (b"\x03", "^C")):  # a Ctrl-C is heard in the middle of it
         began, at, whole = time.monotonic(), 0, text * 15000
         while at < len(whole):
