@@ -11,6 +11,27 @@
 
 #include "app/driver/worker.h"
 
+// Takes a sentence out of a text of sentences, with what parted it from the others.
+static void take_out(char *text, const char *sentence)
+{
+    char *at = *sentence ? strstr(text, sentence) : NULL;
+    if (!at)
+        return;
+    char *rest = at + strlen(sentence);
+    if (strncmp(rest, "; ", 2) == 0)
+        rest += 2;
+    else if (at - text >= 2)
+        at -= 2;
+    memmove(at, rest, strlen(rest) + 1);
+}
+
+// Before the next news a save has written rows, or tried to: what another has said of them since the last is over.
+static void renew_rows(struct keeper *keeper, const struct store_error *error)
+{
+    take_out(keeper->news.text, keeper->of_rows);
+    snprintf(keeper->of_rows, sizeof keeper->of_rows, "%.*s", (int)error->of_rows, error->text);
+}
+
 // What became of a commit, for the next news, behind what was said of the commits since the last: a turn has several.
 static void note(struct keeper *keeper, enum store_code code, const struct store_error *error)
 {
@@ -37,6 +58,7 @@ static void commit(struct keeper *keeper, bool logits, const uint32_t *borders)
     if (borders)
         memcpy(rows.borders, borders, sizeof rows.borders);
     enum store_code code = saved_commit(keeper->saved, &rows, &error);
+    renew_rows(keeper, &error);
     note(keeper, code, &error);
 }
 

@@ -39,8 +39,10 @@ struct keeper {
     void *progress_context;
     struct saved *saved;      // NULL: turns are not saved
     struct session_news news; // to be sent next
-    bool unsaved;             // the last commit failed
-    bool hole;                // something that was said could not even be noted
+    // Of the news' text: what the last save with rows said of those that it left out.
+    char of_rows[STORE_TEXT_SIZE];
+    bool unsaved; // the last commit failed
+    bool hole;    // something that was said could not even be noted
     struct keeper_unanswered unanswered;
     bool waits; // the message that is answered anew was the end of what is saved
 };

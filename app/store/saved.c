@@ -328,6 +328,12 @@ static void put_back(struct manifest *manifest, const struct cached *cached)
     manifest->capped = cached->capped;
 }
 
+// What of rows or states a save has left out, though the text is there: the sentence of *error, up to the next save.
+static void note_rows(struct store_error *error)
+{
+    error->of_rows = strlen(error->text);
+}
+
 // Adds records of the missing rows; says so when they could not be written.
 static void write_rows(struct saved *saved, const struct saved_rows *rows, struct store_error *error)
 {
@@ -364,10 +370,12 @@ static void write_rows(struct saved *saved, const struct saved_rows *rows, struc
     }
     if (fd >= 0)
         io->close(io->context, fd);
-    if (!fine)
-        store_fail(error, STORE_OK,
-                   "saved the text, but not the KV cache of %" PRIu32 " token%s, which would be read again: %.400s",
-                   end - first, format_s(end - first), err.text);
+    if (fine)
+        return;
+    store_fail(error, STORE_OK,
+               "saved the text, but not the KV cache of %" PRIu32 " token%s, which would be read again: %.400s",
+               end - first, format_s(end - first), err.text);
+    note_rows(error);
 }
 
 static struct state_files state_files_of(const struct saved *saved)
@@ -382,11 +390,13 @@ static void write_states(struct saved *saved, const struct saved_rows *rows, str
     char why[400];
     if (!rows->states || !rows->length || manifest_rows(&saved->manifest) != rows->length || saved->over_cap)
         return;
-    if (!state_files_save(&files, &saved->manifest, rows, why, sizeof why))
-        store_fail(error, STORE_OK,
-                   "saved the conversation, but not the states of the model's layers, so that its end would be read "
-                   "again: %.400s",
-                   why);
+    if (state_files_save(&files, &saved->manifest, rows, why, sizeof why))
+        return;
+    store_fail(error, STORE_OK,
+               "saved the conversation, but not the states of the model's layers, so that its end would be read "
+               "again: %.400s",
+               why);
+    note_rows(error);
 }
 
 // Has a list more entries than readers take?
@@ -548,12 +558,14 @@ static enum store_code replace_without_rows(struct saved *saved, const struct ca
     if (fd >= 0)
         io->close(io->context, fd);
     enum store_code code = freed ? replace_manifest(saved, error) : why.code;
-    if (!code)
-        store_fail(error, STORE_OK,
-                   "saved the text, but not the KV cache of %" PRIu32 " token%s, which would be read again: no "
-                   "room for both (%.300s)",
-                   rows - manifest_rows(manifest), format_s(rows - manifest_rows(manifest)), why.text);
-    return code;
+    if (code)
+        return code;
+    store_fail(error, STORE_OK,
+               "saved the text, but not the KV cache of %" PRIu32 " token%s, which would be read again: no "
+               "room for both (%.300s)",
+               rows - manifest_rows(manifest), format_s(rows - manifest_rows(manifest)), why.text);
+    note_rows(error);
+    return STORE_OK;
 }
 
 // The names of files that this save may have made are on the disk before a manifest names them.

@@ -29,6 +29,7 @@ enum store_code store_fail(struct store_error *error, enum store_code code, cons
     va_list arguments;
     va_start(arguments, format);
     error->code = code;
+    error->of_rows = 0;
     vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
     return code;

@@ -27,6 +27,7 @@ enum store_code {
 struct store_error {
     enum store_code code;
     char text[STORE_TEXT_SIZE]; // one line for people; with STORE_OK what else there is to say, or ""
+    size_t of_rows;             // bytes at its beginning say what is not saved of rows and states, until the next save
 };
 __attribute__((format(printf, 3, 4))) enum store_code store_fail(struct store_error *error, enum store_code code,
                                                                  const char *format, ...);

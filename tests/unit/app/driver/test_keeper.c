@@ -2,6 +2,7 @@
 // What of a turn is on the disk, and when.
 #include "tests/worker_rig.h"
 
+#include <fcntl.h>
 #include <stdatomic.h>
 
 #include "tests/store_rig.h"
@@ -358,6 +359,51 @@ static void what_is_left_is_said_with_what_is_lost(struct harness *t)
     }
 }
 
+// A disk that refuses so many of the files that rows are in.
+static struct {
+    struct store_io io;
+    int refuses;
+} full;
+
+static int open_on_full(void *context, const char *path, int flags)
+{
+    if (!strstr(path, "/kv.") || !(flags & O_CREAT) || full.refuses-- <= 0)
+        return store_io_posix.open(context, path, flags);
+    errno = ENOSPC;
+    return -1;
+}
+
+// Rows are saved with the prompt and again with the answer: what is left out is said once, as it is at the end.
+static void rows_left_out_are_said_once(struct harness *t)
+{
+    for (int refuses = 1; refuses <= 2; refuses++) {
+        char root[64], wanted[80];
+        struct store store = rig_store(root);
+        struct event event = {0};
+        struct bytes answer = {0};
+        full.io = store_io_posix;
+        full.io.open = open_on_full;
+        full.refuses = refuses;
+        store.io = &full.io;
+        struct worker *worker = start(t, "turn\ntext one two\n");
+        await_ready(t, worker);
+        save_from_now_on(t, worker, &store);
+        post(worker, "hi", 0, 0);
+        struct turn_result *result = collect(t, worker, &answer, 0);
+        CHECK(t, next_event(worker, &event) && event.kind == EVENT_SESSION && !event.session.failed);
+        snprintf(wanted, sizeof wanted, "saved the text, but not the KV cache of %u tokens,", result->context_used);
+        if (refuses == 1) // then the answer's came with the prompt's
+            CHECK_STR(t, event.session.text, "");
+        else if (!CHECK(t, strncmp(event.session.text, wanted, strlen(wanted)) == 0 &&
+                               !strstr(event.session.text + 1, "saved the text")))
+            printf("    %s\n", event.session.text);
+        turn_result_free(result);
+        bytes_release(&answer);
+        worker_free(worker);
+        rig_clean(root);
+    }
+}
+
 // A message that its answer was taken back from is answered again from the logits on the disk, and nothing is read.
 static void logits_come_from_the_disk(struct harness *t)
 {
@@ -484,6 +530,7 @@ int main(int argc, char **argv)
         TEST(reading_again_is_stopped_at_once),
         TEST(what_does_not_fit_is_told_its_context),
         TEST(what_is_left_is_said_with_what_is_lost),
+        TEST(rows_left_out_are_said_once),
         TEST(logits_come_from_the_disk),
         TEST(what_is_fed_otherwise_is_forgotten),
         TEST(what_waits_is_read_once),
