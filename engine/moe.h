@@ -276,7 +276,8 @@ int moe_check_holes(const char *directory, struct moe_err *err);
 int moe_verify(const char *directory, moe_progress_fn *progress, void *context, struct moe_err *err);
 
 // Makes a package of a folder from the hub. Writes into `target`.partial and renames that in the end; a run that was
-// stopped goes on where it was when the same conversion is asked for again. Refuses a target that is there.
+// stopped goes on where it was when the same conversion is asked for again. Refuses a target that is there,
+// unless only the journal of such a run is left to be removed from it.
 //
 // With `consume` the source is given up on the way: each layer's experts are removed from its files (the files keep
 // their sizes, their disk blocks are freed) when the package's own are durable, were read back from disk and compared.

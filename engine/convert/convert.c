@@ -40,6 +40,7 @@ struct conversion {
     uint64_t beside_bytes;
     char target[MAX_PATH + 8];
     char partial[MAX_PATH + 16];
+    bool renamed; // the target is there, whole, with the journal that an end of the process has left
     unsigned threads;
     struct moe_progress progress;
     struct moe_err *err;
@@ -426,6 +427,14 @@ static int copy_tokenizer(struct conversion *c)
 
 // ---- The whole
 
+static bool holds(const char *folder, const char *file)
+{
+    char path[MAX_PATH + 100];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    return lstat(path, &status) == 0 && S_ISREG(status.st_mode);
+}
+
 static int set_paths(struct conversion *c, const char *target)
 {
     size_t length = strlen(target);
@@ -436,7 +445,8 @@ static int set_paths(struct conversion *c, const char *target)
     snprintf(c->target, sizeof c->target, "%.*s", (int)length, target);
     snprintf(c->partial, sizeof c->partial, "%s.partial", c->target);
     struct stat status;
-    if (lstat(c->target, &status) == 0)
+    c->renamed = holds(c->target, "convert.journal") && holds(c->target, "model.json");
+    if (!c->renamed && lstat(c->target, &status) == 0)
         return moe_fail_file(c->err, MOE_BAD_ARGUMENT, c->target, 0,
                              "already exists; remove it, or choose another name");
     return MOE_OK;
@@ -450,11 +460,11 @@ static uint64_t left_to_write(const struct conversion *c)
     return left;
 }
 
-// Is all of the source on the disk that the package is written to?
-static bool is_on_one_disk(const struct conversion *c)
+// Is all of the source on the disk that the package is written to, the folder's?
+static bool is_on_one_disk(const struct conversion *c, const char *folder)
 {
     struct stat to, from;
-    bool one = stat(c->partial, &to) == 0;
+    bool one = stat(folder, &to) == 0;
     for (uint32_t i = 0; one && i < c->job.from->n_shards; i++)
         one = fstat(c->job.from->shards[i].fd, &from) == 0 && from.st_dev == to.st_dev;
     return one;
@@ -480,18 +490,20 @@ static uint64_t needed_at_once(const struct conversion *c)
     return largest + growth + (journal_find(&c->journal, c->job.resident_file) ? 0 : c->job.resident_bytes);
 }
 
-static int check_space(const struct conversion *c)
+// In a folder of the disk that is written to. A conversion that is refused here leaves nothing: before it has begun
+// there is no folder of its own to ask.
+static int check_space(const struct conversion *c, const char *folder)
 {
     struct statvfs disk;
-    if (statvfs(c->partial, &disk))
-        return moe_fail_file(c->err, MOE_IO, c->partial, errno, "cannot read the disk's free space");
+    if (statvfs(folder, &disk))
+        return moe_fail_file(c->err, MOE_IO, folder, errno, "cannot read the disk's free space");
     uint64_t available = (uint64_t)disk.f_bavail * disk.f_frsize;
-    bool given_back = c->options->consume && is_on_one_disk(c);
+    bool given_back = c->options->consume && is_on_one_disk(c, folder);
     uint64_t needed = (given_back ? needed_at_once(c) : left_to_write(c)) + MOE_CONVERT_SPARE;
     if (needed <= available)
         return MOE_OK;
     char wanted[AMOUNT_SIZE], free_bytes[AMOUNT_SIZE];
-    moe_fail(c->err, MOE_IO, "%.300s: not enough disk space: %s more needed, %s free", c->partial,
+    moe_fail(c->err, MOE_IO, "%.300s: not enough disk space: %s must be free, and %s are", folder,
              amount_of_bytes(wanted, needed), amount_of_bytes(free_bytes, available));
     if (c->err)
         c->err->sys_errno = ENOSPC;
@@ -573,10 +585,8 @@ static int write_package(struct conversion *c)
     if (c->journal.count)
         notice(c, "resuming: %zu files already done", c->journal.count);
     c->progress = (struct moe_progress){.what = "converting", .unit = "bytes"};
-    int code = check_space(c);
     // First what is small or resident, so that whatever is wrong with it is known before an expert is removed.
-    if (!code)
-        code = copy_tokenizer(c);
+    int code = copy_tokenizer(c);
     c->progress = (struct moe_progress){.what = "converting", .unit = "bytes", .total = left_to_write(c)};
     if (!code)
         code = write_resident(c);
@@ -600,6 +610,14 @@ static int make_name_durable(const struct conversion *c)
     return file_make_durable(path, c->err);
 }
 
+static void remove_journal(const struct conversion *c)
+{
+    char path[MAX_PATH + 100];
+    snprintf(path, sizeof path, "%s/convert.journal", c->target);
+    if (unlink(path) && errno != ENOENT)
+        notice(c, "%.300s cannot be removed (%s); the package is whole without it", path, strerror(errno));
+}
+
 // The package must open, and be what was written when that is asked for; then it gets its name.
 static int finish(struct conversion *c)
 {
@@ -617,10 +635,26 @@ static int finish(struct conversion *c)
         code = moe_fail_file(c->err, MOE_IO, c->target, errno, "cannot be renamed");
     if (code)
         return code;
-    char path[MAX_PATH + 100];
-    snprintf(path, sizeof path, "%s/convert.journal", c->target);
-    unlink(path);
+    remove_journal(c);
     return make_name_durable(c);
+}
+
+// As finish, of a package that has its name: the process was ended when only its journal was to be removed.
+static int finish_again(struct conversion *c, const char key[65])
+{
+    struct moe_description about;
+    int code = journal_open(c->target, key, &c->journal, c->err);
+    if (!code)
+        code = moe_inspect(c->target, &about, c->err);
+    if (!code && c->options->verify)
+        code = moe_verify(c->target, c->options->progress, c->options->context, c->err);
+    if (!code) {
+        remove_journal(c);
+        notice(c, "%.300s was whole already, but for the end of its conversion", c->target);
+        code = make_name_durable(c);
+    }
+    journal_close(&c->journal);
+    return code;
 }
 
 static void consume_notice(void *context, const char *text)
@@ -650,10 +684,31 @@ static int ask_to_consume(struct conversion *c)
                                                        : moe_fail(c->err, MOE_CANCELLED, "nothing was converted");
 }
 
+// Into the folder beside the target, from wherever it was.
+static int write_partial(struct conversion *c, const char key[65], bool begun)
+{
+    if (mkdir(c->partial, 0777) && errno != EEXIST)
+        return moe_fail_file(c->err, MOE_IO, c->partial, errno, "cannot be created");
+    int code = c->options->consume ? make_name_durable(c) : MOE_OK;
+    if (!code)
+        code = journal_open(c->partial, key, &c->journal, c->err);
+    if (code)
+        return code;
+    if (begun) // else it was looked for before anything was made
+        code = check_space(c, c->partial);
+    if (!code)
+        code = write_package(c);
+    if (!code)
+        code = finish(c);
+    journal_close(&c->journal);
+    return code;
+}
+
 static int run(struct conversion *c)
 {
     struct moe_description about;
     char key[65];
+    bool begun = access(c->partial, F_OK) == 0; // then the journal knows what was removed
     int code = package_describe(&c->source, &about, c->err);
     c->job = (struct job){.from = c->source.checkpoint,
                           .shape = &c->source.shape,
@@ -661,32 +716,27 @@ static int run(struct conversion *c)
                           .expert_bits = c->options->expert_bits,
                           .resident_bits = c->options->resident_bits,
                           .group_size = c->options->group_size};
-    if (!code && access(c->partial, F_OK) != 0) // else it was begun, and the journal knows what was removed
+    if (!code && !begun && !c->renamed)
         code = verify_no_holes(&c->source, c->err);
     if (!code)
         code = job_make(&c->job, c->err);
     if (code)
         return code;
-    char folder[BESIDE_FOLDER_SIZE];
+    char folder[BESIDE_FOLDER_SIZE], into[MAX_PATH + 8];
     beside_folder(&c->source, folder);
     c->beside_bytes = beside_bytes(folder);
-    code = say_job(c, &about);
+    if (!c->renamed)
+        code = say_job(c, &about);
     if (!code)
         code = job_key(&c->job, c->options->consume, key, c->err);
-    if (!code && c->options->consume)
-        code = ask_to_consume(c);
-    if (!code && mkdir(c->partial, 0777) && errno != EEXIST)
-        code = moe_fail_file(c->err, MOE_IO, c->partial, errno, "cannot be created");
-    if (!code && c->options->consume)
-        code = make_name_durable(c);
-    if (!code)
-        code = journal_open(c->partial, key, &c->journal, c->err);
-    if (!code) {
-        code = write_package(c);
-        if (!code)
-            code = finish(c);
-        journal_close(&c->journal);
+    if (!code && !begun && !c->renamed) {
+        file_folder(c->target, into, sizeof into);
+        code = access(into, F_OK) == 0 ? check_space(c, into) : MOE_OK; // without one, mkdir says what is wrong
     }
+    if (!code && c->options->consume && !c->renamed)
+        code = ask_to_consume(c);
+    if (!code)
+        code = c->renamed ? finish_again(c, key) : write_partial(c, key, begun);
     consume_close(&c->consume);
     job_release(&c->job);
     return code;

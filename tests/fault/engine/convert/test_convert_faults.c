@@ -3,6 +3,7 @@
 // there is no package, and the same command makes the one that an undisturbed disk gives.
 #include <fcntl.h>
 #include <stdarg.h>
+#include <sys/statvfs.h>
 
 #include "tests/convert_rig.h"
 
@@ -21,6 +22,10 @@ int __real_ftruncate64(int fd, off_t length);
 int __wrap_open64(const char *path, int flags, ...);
 ssize_t __wrap_pread64(int fd, void *to, size_t length, off_t offset);
 int __wrap_ftruncate64(int fd, off_t length);
+int __real_statvfs64(const char *path, struct statvfs *disk);
+int __wrap_statvfs64(const char *path, struct statvfs *disk);
+int __real_unlink(const char *path);
+int __wrap_unlink(const char *path);
 
 static bool is_refused(const char *call, const char *path)
 {
@@ -54,6 +59,20 @@ ssize_t __wrap_pread64(int fd, void *to, size_t length, off_t offset)
 int __wrap_ftruncate64(int fd, off_t length)
 {
     return is_refused_to("ftruncate", fd) ? -1 : __real_ftruncate64(fd, length);
+}
+
+// A refused one has a block left.
+int __wrap_statvfs64(const char *path, struct statvfs *disk)
+{
+    int code = __real_statvfs64(path, disk);
+    if (code == 0 && is_refused("statvfs", path))
+        disk->f_bavail = 1;
+    return code;
+}
+
+int __wrap_unlink(const char *path)
+{
+    return is_refused("unlink", path) ? -1 : __real_unlink(path);
 }
 
 // The checkpoint with files of a tokenizer beside its weights.
@@ -120,10 +139,60 @@ static void a_journal_that_cannot_be_cut(struct harness *t)
     }
 }
 
+// What was not begun leaves nothing; what was goes on when there is room.
+static void a_disk_that_is_full(struct harness *t)
+{
+    make_source(t);
+    for (int begun = 0; begun < 2; begun++) {
+        struct disturbance d = {.check_at = 12};
+        struct moe_convert_options options = disturbed(&d);
+        struct moe_err err;
+        clear();
+        if (begun)
+            CHECK_EQ(t, convert(source, &options, &err), MOE_CANCELLED);
+        refused.call = "statvfs";
+        refused.name = "";
+        fails(t, convert(source, NULL, &err), MOE_IO, &err, ": not enough disk space: 67.");
+        CHECK(t, strstr(err.text, " MB must be free, and ") && err.sys_errno == ENOSPC && access(target, F_OK) != 0);
+        CHECK_EQ(t, access(partial, F_OK) == 0, begun);
+        goes_on(t);
+    }
+}
+
+static void keep_notice(void *context, const char *notice)
+{
+    snprintf(context, 512, "%s", notice);
+}
+
+// The package has its name, its journal is left, as where the process is killed just then: it is said, and the same
+// command ends it. Another is refused as ever.
+static void a_journal_that_cannot_be_removed(struct harness *t)
+{
+    char journal[200], said[512] = "";
+    const struct moe_convert_options options = {.threads = 1, .notice = keep_notice, .context = said},
+                                     other = {.threads = 1, .expert_bits = 8};
+    struct moe_err err;
+    make_source(t);
+    clear();
+    snprintf(journal, sizeof journal, "%s/convert.journal", target);
+    refused.call = "unlink";
+    refused.name = "target/convert.journal";
+    CHECK_EQ(t, convert(source, &options, &err), 0);
+    CHECK(t, access(journal, F_OK) == 0 && strstr(said, "convert.journal cannot be removed (Input/output error)"));
+    refused.call = NULL;
+    fails(t, convert(source, &other, &err), MOE_BAD_ARGUMENT, &err, "was left by another conversion");
+    CHECK(t, access(journal, F_OK) == 0);
+    CHECK_EQ(t, convert(source, &options, &err), 0);
+    CHECK(t, access(journal, F_OK) != 0 && strstr(said, "target was whole already"));
+    CHECK(t, same_folder(undisturbed, target) && access(partial, F_OK) != 0);
+    fails(t, convert(source, &options, &err), MOE_BAD_ARGUMENT, &err, "target: already exists");
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(a_file_beside_the_weights_that_cannot_be_read),
-                                                TEST(a_journal_that_cannot_be_cut)};
+                                                TEST(a_journal_that_cannot_be_cut), TEST(a_disk_that_is_full),
+                                                TEST(a_journal_that_cannot_be_removed)};
     if (!begin_conversions())
         return 2;
     int code = HARNESS_RUN(tests, argc, argv);

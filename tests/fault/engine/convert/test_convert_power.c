@@ -74,9 +74,12 @@ static bool is_whole(void)
 static bool goes_on(bool consume, bool ended)
 {
     struct moe_err err = {.text = ""};
-    if (ended || access(target, F_OK) == 0)
+    char journal[200];
+    snprintf(journal, sizeof journal, "%s/convert.journal", target);
+    if (access(journal, F_OK) != 0 && (ended || access(target, F_OK) == 0))
         return is_whole();
-    return (convert_it(consume, &err) == 0 && is_whole()) || (printf("    %s\n", err.text), false);
+    return (convert_it(consume, &err) == 0 && access(journal, F_OK) != 0 && is_whole()) ||
+           (printf("    %s\n", err.text), false);
 }
 
 static void check_points(struct harness *t, bool consume)
