@@ -36,6 +36,16 @@ static const struct kind {
       "{%setthinking_start_token=\"<think>\"%}{%setthinking_end_token=\"</think>\"%}", "{{bos_token}}",
       "{{message.get('content','')}}", "{{eos_token}}"},
      {NULL}},
+    // As it does since. Thinking that is off it opens and closes, V3.2's makers only close it: so do we.
+    {"deepseek-v3.2",
+     {"{{'" USER "'+(message['content']or'')}}",
+      "{{'" ASSISTANT "'}}{%ifis_after_last_userandthinking%}{{thinking_start_token}}{%ifmessage['reasoning_content']"
+      "isdefinedandmessage['reasoning_content']%}{{message['reasoning_content']}}{%endif%}{{thinking_end_token}}"
+      "{%else%}{{thinking_end_token}}{%endif%}",
+      "{%setthinking_start_token='<think>'%}{%setthinking_end_token='</think>'%}", "{{bos_token}}{{ns.system_prompt}}",
+      "{{'" ASSISTANT "'}}{%ifthinking%}{{thinking_start_token}}{%else%}{{thinking_start_token+thinking_end_token}}"
+      "{%endif%}"},
+     {NULL}},
     {"deepseek-r1",
      {"'" USER "'+message['content']", "split('</think>')[-1]", "'" ASSISTANT "<think>\\n'", "ns.system_prompt"},
      {"enable_thinking"}},
@@ -159,12 +169,12 @@ static bool is_kind(const struct kind *kind, const char *text)
     return true;
 }
 
-// Without comments, white space and the dashes that trim it, but for the space within a tag's quotes. There a line
-// break is written \n, and so is one that is escaped twice, as in files that were dumped twice. `out` has room for 2 *
-// length bytes and a 0.
+// Without comments, white space and the dashes that trim it, but for the space within a tag's quotes, where
+// a quote may be escaped. There a line break is written \n, and so is one that is escaped twice, as in files that were
+// dumped twice. `out` has room for 2 * length bytes and a 0.
 static void squeeze(const char *text, size_t length, char *out)
 {
-    bool tag = false;
+    bool tag = false, escaped = false;
     char quote = 0;
     for (size_t i = 0; i < length; i++) {
         char c = text[i], next = i + 1 < length ? text[i + 1] : 0, before = i ? text[i - 1] : 0;
@@ -178,8 +188,9 @@ static void squeeze(const char *text, size_t length, char *out)
             tag = true;
         else if (tag && !quote && (c == '}' || c == '%') && next == '}')
             tag = false;
-        else if (tag && (c == '\'' || c == '"') && (!quote || quote == c))
+        else if (tag && !escaped && (c == '\'' || c == '"') && (!quote || quote == c))
             quote = quote ? 0 : c;
+        escaped = quote && c == '\\' && !escaped;
         bool space = c == ' ' || c == '\t' || c == '\r' || c == '\n';
         bool trims = c == '-' && (before == '{' || before == '%' || next == '%' || next == '}');
         bool twice = quote && c == '\\' && next == '\\' && i + 2 < length && text[i + 2] == 'n';

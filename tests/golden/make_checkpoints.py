@@ -174,6 +174,19 @@ MODELS = {
             index_n_heads=16, index_head_dim=32, index_topk=10, moe_layer_freq=1, scoring_func="sigmoid",
             topk_method="noaux_tc", rms_norm_eps=1e-5,
             rope_parameters=dict(rope_type="default", rope_theta=1000000.0))),
+    # as GLM-5.2 lies there: fp8, an MTP block, index heads as wide and as many as the real ones (which tensor cores take),
+    # every second layer sharing by frequency and offset; in MLX layers that share have no indexer
+    "glm-52": dict(
+        model_type="glm_moe_dsa", seed=12, group=32, layout="fp8", shards=2, gate="bf16", bias=(0.0, 0.2), mlx={},
+        config=COMMON | dict(
+            hidden_size=64, intermediate_size=96, moe_intermediate_size=32, num_hidden_layers=4,
+            num_attention_heads=2, num_key_value_heads=2, q_lora_rank=32, kv_lora_rank=64, qk_nope_head_dim=32,
+            qk_rope_head_dim=16, v_head_dim=64, n_routed_experts=8, num_experts_per_tok=2, n_shared_experts=1,
+            n_group=1, topk_group=1, first_k_dense_replace=1, routed_scaling_factor=2.5, norm_topk_prob=True,
+            num_nextn_predict_layers=1, index_n_heads=32, index_head_dim=128, index_topk=10, index_topk_freq=2,
+            index_skip_topk_offset=1, indexer_rope_interleave=True, moe_layer_freq=1, scoring_func="sigmoid",
+            topk_method="noaux_tc", rms_norm_eps=1e-5,
+            rope_parameters=dict(rope_type="default", rope_theta=8000000.0))),
 }
 
 # Standard deviation of a matrix is its gain / sqrt(inputs), so that a gain is what it does to a normalised input.
@@ -427,19 +440,27 @@ def save_with_transformers(spec, tensors, directory):
         write_json(os.path.join(directory, "config.json"), config_json(spec))
 
 
+def spare_indexers(tensors):
+    """Indexers for layers that share another's: layer 0's."""
+    first, out = "model.layers.0.self_attn.indexer.", {}
+    layers = {name.split(".")[2] for name in tensors if name.startswith("model.layers.")}
+    own = {name.split(".")[2] for name in tensors if ".indexer." in name}
+    for layer in sorted(layers - own) if own else ():
+        for name in (name for name in tensors if name.startswith(first)):
+            out[name.replace("layers.0.", f"layers.{layer}.")] = tensors[name]
+    return out
+
+
 def add_spare_indexers(tensors, directory):
-    """Some files have an indexer in layers that share another's, too: those of layer 0."""
+    """Some files have an indexer in layers that share another's, too."""
     path = os.path.join(directory, "model.safetensors.index.json")
     with open(path, encoding="utf-8") as file:
         index = json.load(file)
     shard = sorted(set(index["weight_map"].values()))[-1]
-    stored, first = load_file(os.path.join(directory, shard)), "model.layers.0.self_attn.indexer."
-    layers = {name.split(".")[2] for name in tensors if name.startswith("model.layers.")}
-    for layer in sorted(layers - {name.split(".")[2] for name in tensors if ".indexer." in name}):
-        for name in (name for name in tensors if name.startswith(first)):
-            spare = name.replace("layers.0.", f"layers.{layer}.")
-            stored[spare] = torch.from_numpy(tensors[name]).bfloat16()
-            index["weight_map"][spare] = shard
+    stored = load_file(os.path.join(directory, shard))
+    for name, tensor in as_bf16(spare_indexers(tensors)).items():
+        stored[name] = tensor
+        index["weight_map"][name] = shard
     save_file(stored, os.path.join(directory, shard), {"format": "pt"})
     write_json(path, index)
 
@@ -468,6 +489,8 @@ def write_mlx(spec, tensors, directory, scratch):
         config["first_k_dense_replace"] = config["mlp_layer_types"].count("dense")
     if spec["model_type"] == "deepseek_v2" and "rope_scaling" not in config:
         config["rope_scaling"] = {"type": "default", "factor": 1.0}  # mlx-lm's class wants one; transformers reads it as none
+    spares = spare_indexers(tensors)  # mlx-lm's class wants one in each layer; they are taken off again below
+    stored |= as_bf16(spares)
     write_shards(plain, stored, 1, config)
     from pathlib import Path
     model, loaded = utils.load_model(Path(plain), lazy=True)
@@ -488,7 +511,8 @@ def write_mlx(spec, tensors, directory, scratch):
             arrays |= dict(zip((name, stem + ".scales", stem + ".biases"), parts))
             for key in ("quantization", "quantization_config"):
                 quantised[key][stem] = {"group_size": spec["group"], "bits": 8}
-        elif "lm_head" in name and spec["config"].get("tie_word_embeddings"):
+        elif "lm_head" in name and spec["config"].get("tie_word_embeddings") or name.split(".indexer.")[0] in {
+                spare.split(".indexer.")[0] for spare in spares}:
             del arrays[name]
     shutil.rmtree(directory, ignore_errors=True)
     os.makedirs(directory)

@@ -103,11 +103,15 @@ V3_TINY = V3 | dict(config=V3["config"] | dict(
     vocab_size=1510, num_hidden_layers=2, first_k_dense_replace=1, n_routed_experts=8, num_experts_per_tok=3,
     n_group=4, topk_group=2, hidden_size=64, intermediate_size=96, moe_intermediate_size=32, q_lora_rank=64, kv_lora_rank=32,
     qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=32, max_position_embeddings=1024, bos_token_id=1500, eos_token_id=1501))
+V32_TINY = V3_TINY | dict(model_type="deepseek_v32", bias=(0.0, 0.2), few_rows=True, config=V3_TINY["config"] | dict(
+    num_hidden_layers=3, n_group=1, topk_group=1, index_n_heads=16, index_head_dim=32, index_topk=16))
+GLM_52_TINY = GLM_DSA | dict(few_rows=True, config=GLM_DSA["config"] | dict(
+    vocab_size=1510, max_position_embeddings=1024, bos_token_id=1500, eos_token_id=[1500, 1504, 1506], index_topk=16))
 
 # how: what is unusual about the file (see the functions below that look at it).
 MODELS = {
     "plain": V2_GROUPS | dict(seed=31, how={"two_dims", "few_keys"}, types=types("BF16", token_embd="F16", attn_output="F32")),
-    "chat": V3_TINY | dict(seed=30, how={"mtp"}, vocabulary="v3", types=types("BF16")),
+    "chat": V3_TINY | dict(seed=30, how={"mtp"}, vocabulary=("bpe-v3.json", "deepseek-v3", "deepseek-v3.jinja"), types=types("BF16")),
     "sizes": V2_GROUPS | dict(seed=44, how=set(), types=types("BF16") | {  # experts of two sizes of slots
         f"blk.1.ffn_{part}_exps": "F32" for part in ("gate", "up", "down")}),
     "v2-lite-q4km": V2_LITE | dict(seed=32, how={"split"}, types=types(
@@ -141,6 +145,10 @@ MODELS = {
     "v32-q4k": V32 | dict(seed=46, how={"mtp"}, types=types(
         "Q4_K", ffn_down_exps="Q6_K", attn_v_b="Q6_K", output="Q6_K", **{"proj": "F32", "attn_k": "Q8_0"})),
     "glm-dsa": GLM_DSA | dict(seed=47, how={"mtp", "spare"}, types=types("Q8_0", **{"proj": "F32"})),
+    # to talk to: layers that choose 16 positions. V3.2's makers ship no template, so that file has none
+    "v32-chat": V32_TINY | dict(seed=48, how={"mtp"}, vocabulary=("bpe-v3.json", "deepseek-v3", None), types=types("Q8_0", **{"proj": "F32"})),
+    "glm-52-chat": GLM_52_TINY | dict(seed=49, how={"mtp"}, vocabulary=("bpe-glm.json", "glm4", "glm-5.2.jinja"),
+                                      types=types("Q8_0", **{"proj": "F32"})),
     "v3-ud": V3_DENSE | dict(seed=43, how={"split"}, types=types(
         "Q4_K", attn_kv_a_mqa="Q8_0", attn_k_b="Q4_1", attn_v_b="Q5_K", ffn_gate_exps="IQ2_XS", ffn_up_exps="IQ3_XXS",
         ffn_down_exps="Q2_K", ffn_gate_shexp="Q4_K",
@@ -442,10 +450,10 @@ def add_vocabulary(writer, spec):
     writer.add_token_merges(["t 1"])
 
 
-def add_real_vocabulary(writer, name, size):
+def add_real_vocabulary(writer, vocabulary, size):
     """A model that can be talked to: a tokenizer.json of tests/unit/data as the converter writes it, and a template."""
-    data = os.path.join(HERE, "..", "unit", "data")
-    with open(os.path.join(data, f"bpe-{name}.json"), encoding="utf-8") as file:
+    data, (name, pre, template) = os.path.join(HERE, "..", "unit", "data"), vocabulary
+    with open(os.path.join(data, name), encoding="utf-8") as file:
         tokenizer = json.load(file)
     tokens, types = [f"[PAD{i}]" for i in range(size)], [gguf.TokenType.UNUSED] * size
     for text, i in tokenizer["model"]["vocab"].items():
@@ -454,12 +462,13 @@ def add_real_vocabulary(writer, name, size):
         control = added["special"] or added["content"].startswith(("<|", "<｜"))
         tokens[added["id"]] = added["content"]
         types[added["id"]] = gguf.TokenType.CONTROL if control else gguf.TokenType.USER_DEFINED
-    writer.add_tokenizer_pre(f"deepseek-{name}")
+    writer.add_tokenizer_pre(pre)
     writer.add_token_list(tokens)
     writer.add_token_types(types)
     writer.add_token_merges([" ".join(pair) for pair in tokenizer["model"]["merges"]])
-    with open(os.path.join(data, "templates", f"deepseek-{name}.jinja"), encoding="utf-8") as file:
-        writer.add_chat_template(file.read())
+    if template:
+        with open(os.path.join(data, "templates", template), encoding="utf-8") as file:
+            writer.add_chat_template(file.read())
 
 
 def write_file(path, spec, tensors, part=None):
@@ -501,6 +510,8 @@ def make(folder, name, spec):
     os.makedirs(directory)
     write_files(os.path.join(directory, "checkpoint"), name, spec, maker.tensors)
     model = ck.transformers_model(spec, maker.meaning)
+    if spec.get("few_rows"):
+        ck.compared = lambda length: [p for p in range(length) if p % 20 == 0 or p == length - 1]
     ck.write_golden(f"gguf-{name}", spec, directory, model, ck.draw_prompts(model, maker.generator))
 
 

@@ -62,6 +62,21 @@ QWEN = dict(
     linear_conv_kernel_dim=4, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=16,
     linear_value_head_dim=16, moe_intermediate_size=32, shared_expert_intermediate_size=32, num_experts=4,
     num_experts_per_tok=2)
+GLM_NEXT = dict(
+    vocab_size=96, hidden_size=64, intermediate_size=96, moe_intermediate_size=32, num_hidden_layers=5,
+    num_attention_heads=2, num_key_value_heads=2, n_shared_experts=1, n_routed_experts=6, num_experts_per_tok=2,
+    routed_scaling_factor=2.5, norm_topk_prob=True, n_group=1, topk_group=1, kv_lora_rank=32, q_lora_rank=32,
+    qk_rope_head_dim=0, qk_nope_head_dim=32, v_head_dim=32, head_dim=40, hidden_act="silu", attention_bias=False,
+    max_position_embeddings=256, rms_norm_eps=1e-3, tie_word_embeddings=False, pad_token_id=2, bos_token_id=None,
+    eos_token_id=[1, 3], swiglu_limit=1.25, index_topk=16, index_head_dim=32, index_n_heads=16, index_kpool=4,
+    index_kpool_always_select_tail=True, first_k_dense_replace=1,
+    mlp_layer_types=["dense"] + 4 * ["sparse"], indexer_types=5 * ["full"],
+    layer_types=["linear_attention", "deepseek_sparse_attention", "linear_attention", "deepseek_sparse_attention",
+                 "linear_attention"],
+    hc_mult=4, hc_sinkhorn_iters=4, hc_eps=1e-6,
+    linear_attn_config=dict(head_dim=32, num_heads=2, short_conv_kernel_size=4, gate_lower_bound=-5.0,
+                            safe_gate=True, kda_layers=[0, 2, 4], full_attn_layers=[1, 3]))
+
 MODELS = {
     # three layers by their list, one with attention between two that keep states; two value heads to a key head
     "qwen35moe": dict(
@@ -89,20 +104,11 @@ MODELS = {
     # two layers that choose pools of four positions, four streams, a dense layer first, and a limit that many are beyond
     "glm5-next": dict(
         model_type="glm5_next", seed=69, group=32, layout="bf16", shards=2, bias=(0.0, 0.2),
-        config=dict(
-            vocab_size=96, hidden_size=64, intermediate_size=96, moe_intermediate_size=32, num_hidden_layers=5,
-            num_attention_heads=2, num_key_value_heads=2, n_shared_experts=1, n_routed_experts=6, num_experts_per_tok=2,
-            routed_scaling_factor=2.5, norm_topk_prob=True, n_group=1, topk_group=1, kv_lora_rank=32, q_lora_rank=32,
-            qk_rope_head_dim=0, qk_nope_head_dim=32, v_head_dim=32, head_dim=40, hidden_act="silu", attention_bias=False,
-            max_position_embeddings=256, rms_norm_eps=1e-3, tie_word_embeddings=False, pad_token_id=2, bos_token_id=None,
-            eos_token_id=[1, 3], swiglu_limit=1.25, index_topk=16, index_head_dim=32, index_n_heads=16, index_kpool=4,
-            index_kpool_always_select_tail=True, first_k_dense_replace=1,
-            mlp_layer_types=["dense"] + 4 * ["sparse"], indexer_types=5 * ["full"],
-            layer_types=["linear_attention", "deepseek_sparse_attention", "linear_attention", "deepseek_sparse_attention",
-                         "linear_attention"],
-            hc_mult=4, hc_sinkhorn_iters=4, hc_eps=1e-6,
-            linear_attn_config=dict(head_dim=32, num_heads=2, short_conv_kernel_size=4, gate_lower_bound=-5.0,
-                                    safe_gate=True, kda_layers=[0, 2, 4], full_attn_layers=[1, 3]))),
+        config=GLM_NEXT),
+    # one to talk to, of the same kinds of layers
+    "glm5-next-chat": dict(
+        model_type="glm5_next", seed=70, group=32, layout="bf16", bias=(0.0, 0.2), vocabulary="bpe-glm.json", template="glm-5.3.jinja",
+        config=GLM_NEXT | dict(vocab_size=1510, max_position_embeddings=2048, pad_token_id=1500, eos_token_id=[1500, 1504])),
     # a dense layer first, attention without a rope in the third
     "kimi-linear": dict(
         model_type="kimi_linear", seed=63, group=32, layout="bf16", shards=2, bias=(0.0, 0.2),

@@ -1077,7 +1077,7 @@ def test_a_message_read_again_as_an_earlier_one_is_one_with_all_its_answers():
 def read_so_far(terminal):
     """Tokens that this process has read, and those of the context."""
     terminal.send("/stats\r")
-    terminal.wait("its memory", "answered")
+    terminal.wait("read (prefill)", "  plan ", "You:")
     shown = terminal.output[:terminal.seen].decode(errors="replace")
     return [int(re.findall(what, shown)[-1].replace(",", "")) for what in (r"read \(prefill\)   ([\d,]+) tokens", r"context          ([\d,]+) of")]
 
@@ -1126,6 +1126,39 @@ def test_ten_turns_two_undone_and_the_next_day():
     s.keys("\x1bs", lambda s: re.search(r"rows [\d.]+ KB, states 5.63 KB", s.text()))
     s.send("\x04")
     same(s.finish(), 0)
+
+
+def test_models_that_choose_their_rows_go_on_the_next_day():
+    """DeepSeek-V3.2's, GLM-5.2's and GLM-5.3-Flash's layers, vocabularies and turns, each as a file that people fetch."""
+    for name, template in ("v32", "deepseek-v3.2"), ("glm-52", "glm-5.2"), ("glm5-next", "glm-5.3"):
+        file = os.path.join(ROOT, "tests", "golden", "gguf-%s-chat" % name, "checkpoint")
+        expect(re.search(rb"^turn template +%s$" % template.encode(), run(["info", file]).stdout, re.M), "its turns")
+
+        def begin(*wanted):
+            t = Terminal(["--plain", "--session", name, "-m", file, "--device", "ref", "--max-tokens", "6", "--temp", "0"], columns=250)
+            t.wait(*wanted, "\x1b[1mYou:")
+            return t
+
+        def say(t, i):
+            """What it answers, the tokens that this process has read, and those of the context."""
+            t.send("tell me %d\r" % i)
+            t.wait("(6 tokens", "You:")
+            return re.findall(rb"tell me %d\r\n(.*?)Stopped at" % i, t.output, re.S)[-1:] + read_so_far(t)
+
+        t = begin()
+        said = [say(t, i) for i in range(6)]
+        cost = said[2][1] - said[1][1]
+        same([b[1] - a[1] for a, b in zip(said[1:], said[2:])], 4 * [cost])  # nothing that is older than the last answer
+        for left in (5, 4):
+            t.send("/undo\r")
+            t.wait("Took back 1 of your messages; %d remain" % left)
+        leave(t)
+        t = begin("Nothing needs to be read again.")
+        again = [say(t, i) for i in (4, 5)]
+        same([a[0] for a in again], [a[0] for a in said[4:]])  # on the rows that were chosen yesterday
+        same([a[2] for a in again], [a[2] for a in said[4:]])
+        expect(again[0][1] <= cost and again[1][1] - again[0][1] == cost, "its own tokens: %r of %d" % (again, cost))
+        leave(t)
 
 
 def test_kimi_k3_talks_in_sections():

@@ -351,6 +351,25 @@ static void a_template_for_v32_is_recognised(struct harness *t)
     memcpy(other, text, sizeof text);
     *strstr(other, "and enable_thinking") = 'x';
     CHECK(t, tok_template_detect(other, strlen(other)) == NULL);
+    // Its later wording.
+    static const char later[] =
+        "{%- set tools_header = 'to answer the user\\'s question' -%}\n"
+        "{%- set thinking_start_token = '<think>' -%}\n{%- set thinking_end_token = '</think>' -%}\n"
+        "{{- bos_token -}}\n{{- ns.system_prompt -}}\n{%- for message in messages -%}\n"
+        "  {%- if message['role'] == 'user' -%}\n    {{- '" V3_USER "' + (message['content'] or '') -}}\n"
+        "  {%- elif message['role'] == 'assistant' -%}\n    {{- '" V3_ASSISTANT "' -}}\n"
+        "      {%- if is_after_last_user and thinking -%}\n        {{- thinking_start_token -}}\n"
+        "        {%- if message['reasoning_content'] is defined and message['reasoning_content'] -%}\n"
+        "          {{- message['reasoning_content'] -}}\n        {%- endif -%}\n        {{- thinking_end_token -}}\n"
+        "      {%- else -%}\n        {{- thinking_end_token -}}\n      {%- endif -%}\n  {%- endif -%}\n{%- endfor -%}\n"
+        "{%- if add_generation_prompt -%}\n    {{- '" V3_ASSISTANT "' -}}\n    {%- if thinking -%}\n"
+        "      {{- thinking_start_token -}}\n    {%- else -%}\n"
+        "      {{- thinking_start_token + thinking_end_token -}}\n    {%- endif -%}\n{%- endif -%}";
+    CHECK_STR(t, tok_template_detect(later, strlen(later)), "deepseek-v3.2");
+    char changed[sizeof later];
+    memcpy(changed, later, sizeof later);
+    *strstr(changed, "is_after_last_user") = 'x';
+    CHECK(t, tok_template_detect(changed, strlen(changed)) == NULL);
 }
 
 // What the makers of GGUF files change in templates, each pair the first of its kind in the model's own, and R1 of May.
