@@ -96,7 +96,7 @@ static int open_parts(moe_session *session, const struct moe_session_options *op
     const struct shape *shape = &model->package.shape;
     struct memory_layout layout = {shape, context, options->kv_type};
     struct scratch_options scratch = {shape, session->chunk, session->group,
-                                      session->chunk * choose_expert_rows(session), context};
+                                      session->chunk * choose_expert_rows(session)};
     struct stream_options stream = {model->gpu, shape, session->group, options->without};
     struct routed_options routed = {model->gpu, shape, model->store, options, model->ring};
     struct observer_options observer = {model->gpu, shape, model->store, &session->cancel, options->without};
@@ -402,11 +402,18 @@ static void go_back(moe_session *session, uint32_t length, bool has_logits)
     snapshots_cut(&session->snapshots, session->length); // other tokens may follow
 }
 
+// Rows for so many tokens, and what is made of them on the way: both grow with the conversation.
+static int reserve(moe_session *session, uint32_t tokens, struct moe_err *err)
+{
+    int code = memory_reserve(session->model->gpu, &session->memory, tokens, err);
+    return code ? code : scratch_reserve(&session->scratch, session->memory.rows, err);
+}
+
 static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool decode, struct moe_err *err)
 {
     int code = check_feed(session, feed, err);
     if (!code)
-        code = memory_reserve(session->model->gpu, &session->memory, session->length + (uint32_t)feed->count, err);
+        code = reserve(session, session->length + (uint32_t)feed->count, err);
     if (code)
         return code;
     struct observer_feed about = {feed, decode, {session->chunk, session->group}, sweep_ahead(&session->routed.sweep)};

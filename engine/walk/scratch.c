@@ -30,7 +30,6 @@ static void measure(const struct scratch_options *options, const struct scratch 
         for (int i = 0; i < MIXER_BUFFERS; i++)
             elements[SCRATCH_MIXER + i] = larger(elements[SCRATCH_MIXER + i], rows * needs.chunk[i]);
         elements[SCRATCH_LISTS] = larger(elements[SCRATCH_LISTS], group * needs.group);
-        elements[SCRATCH_POSITIONS] = larger(elements[SCRATCH_POSITIONS], options->context * needs.position);
     }
     elements[SCRATCH_MLP] = larger(larger(rows * mlp, (uint64_t)scratch->expert_rows * s->moe_intermediate_size),
                                    (uint64_t)s->top_k * s->moe_intermediate_size + shared);
@@ -81,6 +80,14 @@ uint64_t scratch_group_bytes(const struct shape *shape)
     return sizeof(float) * (1 + 4 * (uint64_t)shape->top_k + lists + 2 * (uint64_t)shape->latent_size);
 }
 
+static uint64_t position_bytes(const struct shape *shape)
+{
+    uint64_t floats = 0;
+    for (uint32_t layer = 0; layer < shape->n_layers; layer++)
+        floats = larger(floats, mixer_needs(shape, layer).position);
+    return floats * sizeof(float);
+}
+
 int scratch_open(gpu *g, const struct scratch_options *options, struct scratch *scratch, struct moe_err *err)
 {
     const struct shape *shape = options->shape;
@@ -89,6 +96,7 @@ int scratch_open(gpu *g, const struct scratch_options *options, struct scratch *
     scratch->rows = rows;
     scratch->expert_rows = options->expert_rows;
     scratch->group = group;
+    scratch->position_bytes = position_bytes(shape);
     uint64_t fit = LOGIT_BYTES / (sizeof(float) * (uint64_t)shape->vocab_size);
     scratch->logit_rows = fit < 1 ? 1 : fit < rows ? (uint32_t)fit : rows;
     if (!allocate_host(shape, scratch))
@@ -116,6 +124,23 @@ int scratch_open(gpu *g, const struct scratch_options *options, struct scratch *
 
 void scratch_release(struct scratch *scratch)
 {
+int scratch_reserve(struct scratch *scratch, uint32_t positions, struct moe_err *err)
+{
+    gpu_buf **buf = &scratch->buf[SCRATCH_POSITIONS];
+    uint64_t bytes = positions * scratch->position_bytes;
+    struct gpu_error device;
+    if (!bytes || (*buf && gpu_buf_bytes(*buf) >= bytes))
+        return MOE_OK;
+    gpu_buf *grown = gpu_buf_new(scratch->gpu, bytes, &device);
+    if (!grown)
+        return moe_fail(err, MOE_NO_MEMORY,
+                        "no memory to choose among %u tokens: %.200s; give a smaller --expert-cache or --context",
+                        positions, device.text);
+    gpu_buf_free(*buf);
+    *buf = grown;
+    return MOE_OK;
+}
+
     for (int i = 0; i < SCRATCH_COUNT; i++)
         gpu_buf_free(scratch->buf[i]);
     free(scratch->expert_index);

@@ -21,7 +21,7 @@ enum scratch_name {
     SCRATCH_MIXER, // MIXER_BUFFERS, [rows] of what the layer's mixer needs
     SCRATCH_MIXER_LAST = SCRATCH_MIXER + MIXER_BUFFERS - 1,
     SCRATCH_LISTS,       // uint32 [group] of what the mixers need
-    SCRATCH_POSITIONS,   // [context] of what they need
+    SCRATCH_POSITIONS,   // [positions] of what they need, so many as scratch_reserve was asked for
     SCRATCH_MLP,         // [rows, wider of dense and shared experts], or [expert_rows, moe_intermediate_size], or of a
                          // decoded token [top_k, moe_intermediate_size] and behind it the shared expert's
     SCRATCH_SHARED_GATE, // [rows]
@@ -46,17 +46,18 @@ struct scratch {
     uint32_t group;
     uint32_t logit_rows;
     // Host side: the router's choice and the lists made from it.
-    int32_t *router_ids;    // [group * top_k], or [n_moe_layers * top_k]
-    float *router_weights;  // the same
-    int32_t *expert_index;  // [group * top_k]
-    float *expert_weight;   // [group * top_k]
-    uint32_t *expert_chain; // [group * top_k * 2]
-    uint32_t *chain_last;   // [group], while chains are made
-    uint32_t *expert_first; // [n_routed_experts + 2], where each expert's rows begin in the two above
-    gpu *gpu;               // whose the next is
-    float *last_row;        // [vocab_size], page-locked: a decoded token's logits, which are waited for; behind them
-                            // the router's choice, likewise
-    float *host_rows;       // for what is read back: [group * hidden_size] or [logit_rows * vocab_size]
+    int32_t *router_ids;     // [group * top_k], or [n_moe_layers * top_k]
+    float *router_weights;   // the same
+    int32_t *expert_index;   // [group * top_k]
+    float *expert_weight;    // [group * top_k]
+    uint32_t *expert_chain;  // [group * top_k * 2]
+    uint32_t *chain_last;    // [group], while chains are made
+    uint32_t *expert_first;  // [n_routed_experts + 2], where each expert's rows begin in the two above
+    uint64_t position_bytes; // of SCRATCH_POSITIONS, for each of them; 0: no layer needs any
+    gpu *gpu;                // whose the next is
+    float *last_row;         // [vocab_size], page-locked: a decoded token's logits, which are waited for; behind them
+                             // the router's choice, likewise
+    float *host_rows;        // for what is read back: [group * hidden_size] or [logit_rows * vocab_size]
 };
 
 // Device bytes that each row of a chunk takes, with so many of experts for each.
@@ -67,10 +68,11 @@ struct scratch_options {
     const struct shape *shape;
     uint32_t rows, group; // rows <= group
     uint32_t expert_rows; // at least rows
-    uint32_t context;     // positions that have room
 };
 // What it took before it failed is for scratch_release.
 int scratch_open(gpu *g, const struct scratch_options *options, struct scratch *scratch, struct moe_err *err);
+// Before a pass that reaches so far: room for as many positions. What was there is lost, but on failure.
+int scratch_reserve(struct scratch *scratch, uint32_t positions, struct moe_err *err);
 void scratch_release(struct scratch *scratch);
 
 static inline struct rows scratch_rows(const struct scratch *scratch, enum scratch_name name, uint32_t stride)

@@ -112,7 +112,7 @@ static int feed(moe_session *session, uint32_t from, uint32_t to)
     static int32_t ids[2048];
     struct moe_err err;
     for (uint32_t i = 0; i < 2048; i++)
-        ids[i] = (int32_t)(3 + i * 37 % 4000);
+        ids[i] = (int32_t)(3 + i * 37 % 120);
     struct moe_feed some = {.ids = ids + from, .count = to - from, .position = from};
     return moe_session_prefill(session, &some, &err);
 }
@@ -170,10 +170,40 @@ static void a_longer_conversation_gets_room(struct harness *t)
     close_pair(&pair);
 }
 
+// So has one whose layers choose positions: their scores need room, too. What had it from the beginning says which
+// logits.
+static void an_indexer_gets_it_too(struct harness *t)
+{
+    enum { TOKENS = 1100, LIMIT = 8192 };
+    struct moe_model_options options = {.device = "cpu"};
+    struct moe_session_options asked = {.max_context = TOKENS + 1, .prefetch = MOE_PREFETCH_OFF}, chosen = asked;
+    struct pair pair = {NULL, NULL, NULL};
+    struct moe_err err = {.text = ""};
+    chosen.max_context = 0;
+    if (CHECK_EQ(t, moe_model_open("tests/golden/ck-v32-mlx/checkpoint", &options, &pair.model, &err), 0)) {
+        pair.model->package.shape.max_position_embeddings = LIMIT; // as if it were longer than what memory gives
+        pair.model->plan.free_bytes = pair.model->plan.cache_bytes;
+        CHECK_EQ(t, moe_session_open(pair.model, &asked, &pair.one, &err), 0);
+        CHECK_EQ(t, moe_session_open(pair.model, &chosen, &pair.other, &err), 0);
+        CHECK_EQ(t, moe_session_max_context(pair.other), CONTEXT_LEAST);
+        moe_session_make_room(pair.other, TOKENS);
+        moe_session *const both[] = {pair.one, pair.other};
+        for (int i = 0; i < 2; i++) {
+            CHECK_EQ(t, feed(both[i], 0, TOKENS), 0);
+            CHECK_EQ(t, moe_session_decode(both[i], 7, &err), 0);
+        }
+        uint32_t vocab = moe_model_describe(pair.model)->vocab_size;
+        const float *one = moe_session_logits(pair.one, &err), *other = moe_session_logits(pair.other, &err);
+        CHECK(t, one && other && memcmp(one, other, vocab * sizeof *one) == 0);
+    }
+    close_pair(&pair);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(the_share_is_an_eighth),   TEST(little_memory_still_talks),
                                                 TEST(a_plan_says_it),           TEST(growing_never_changes_a_bit),
-                                                TEST(what_was_asked_for_stays), TEST(a_longer_conversation_gets_room)};
+                                                TEST(what_was_asked_for_stays), TEST(a_longer_conversation_gets_room),
+                                                TEST(an_indexer_gets_it_too)};
     return HARNESS_RUN(tests, argc, argv);
 }

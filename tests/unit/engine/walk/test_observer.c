@@ -40,7 +40,7 @@ static struct rig *open_rig(struct harness *t, bool decode, uint32_t tokens)
     moe_model *m = rig->model;
     struct observer_options o = {m->gpu, &m->package.shape, m->store, &rig->cancel, 0};
     CHECK_EQ(t, observer_open(&o, &rig->observer, &err), 0);
-    struct scratch_options scratch = {&m->package.shape, tokens, tokens, tokens, tokens};
+    struct scratch_options scratch = {&m->package.shape, tokens, tokens, tokens};
     CHECK_EQ(t, scratch_open(m->gpu, &scratch, &rig->scratch, &err), 0);
     rig->pass = (struct pass){.gpu = m->gpu,
                               .package = &m->package,

@@ -31,7 +31,7 @@ static struct rig *open_rig(struct harness *t, const char *device, unsigned with
     if (!CHECK_EQ(t, m->package.shape.hidden_size, HIDDEN))
         exit(1);
     CHECK_EQ(t, stream_open(&s, &rig->stream, &err), 0);
-    struct scratch_options scratch = {&m->package.shape, GROUP, GROUP, GROUP, GROUP};
+    struct scratch_options scratch = {&m->package.shape, GROUP, GROUP, GROUP};
     CHECK_EQ(t, scratch_open(m->gpu, &scratch, &rig->scratch, &err), 0);
     rig->pass = (struct pass){.gpu = m->gpu,
                               .package = &m->package,
@@ -179,9 +179,8 @@ static void experts_have_room(struct harness *t)
     struct scratch scratch;
     struct moe_err err;
     shape.latent_size = LATENT;
-    if (CHECK_EQ(
-            t, scratch_open(rig->model->gpu, &(struct scratch_options){&shape, ROWS, ROWS, ROWS, ROWS}, &scratch, &err),
-            0)) {
+    if (CHECK_EQ(t, scratch_open(rig->model->gpu, &(struct scratch_options){&shape, ROWS, ROWS, ROWS}, &scratch, &err),
+                 0)) {
         CHECK(t, gpu_buf_bytes(scratch.buf[SCRATCH_EXPERT_IN]) >= sizeof(float) * ROWS * LATENT);
         CHECK(t, gpu_buf_bytes(scratch.buf[SCRATCH_EXPERT_OUT]) >= sizeof(float) * ROWS * LATENT);
         scratch_release(&scratch);
