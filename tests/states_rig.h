@@ -30,7 +30,7 @@ static void rig_open_with(struct harness *t, struct rig *rig, uint32_t most, con
     memset(rig->model.package.fingerprint, '7', 64);
     rig->model.package.shape.vocab_size = RIG_VOCAB;
     rig->session.model = &rig->model;
-    rig->session.logits = rig->logits;
+    rig->session.scratch.last_rows[0] = rig->logits;
     rig->session.memory = (struct memory){.layers = rig->layers, .n_layers = RIG_LAYERS, .max_rows = RIG_ROWS};
     rig->session.snapshots = (struct snapshots){.most = most};
     for (int i = 0; i < RIG_LAYERS; i++) {

@@ -135,9 +135,7 @@ int moe_session_open(moe_model *model, const struct moe_session_options *options
         session->snapshots.most = SNAPSHOTS_LEAST;
     session->context_asked = options->max_context || !model->plan.context_chosen;
     model->n_sessions++;
-    session->logits = calloc(model->package.shape.vocab_size, sizeof *session->logits);
-    code = session->logits ? open_parts(session, options, context, err)
-                           : moe_fail(err, MOE_NO_MEMORY, "no memory for a session's logits");
+    code = open_parts(session, options, context, err);
     if (code)
         moe_session_close(session);
     else
@@ -160,7 +158,6 @@ void moe_session_close(moe_session *session)
     session->model->n_sessions--;
     if (session->model->store_used_by == session)
         session->model->store_used_by = NULL;
-    free(session->logits);
     free(session);
 }
 
@@ -225,15 +222,18 @@ static int show_logits(const struct pass *pass, const struct moe_feed *feed, str
     return MOE_OK;
 }
 
-// Logits of the last row into the session. They pass through scratch, so that a failure leaves the session's as they
-// were.
+// Logits of the last row, beside the session's: whatever fails behind them leaves those as they were.
 static int last_logits(moe_session *session, const struct pass *pass, struct moe_err *err)
 {
-    float *logits = pass->scratch->last_row;
-    int code = forward_head(pass, &(struct head_rows){pass->rows - 1, 1, logits}, err);
-    if (!code)
-        memcpy(session->logits, logits, pass->shape->vocab_size * sizeof *logits);
-    return code;
+    float *logits = pass->scratch->last_rows[!session->shown];
+    return forward_head(pass, &(struct head_rows){pass->rows - 1, 1, logits}, err);
+}
+
+// The feed has succeeded, to its end.
+static void take_logits(moe_session *session)
+{
+    session->shown = !session->shown;
+    session->has_logits = true;
 }
 
 // What was copied on the way is a snapshot once the group counts.
@@ -380,7 +380,7 @@ static int advance(moe_session *session, const struct pass *pass, const struct m
     memory_commit(&session->memory);
     session->length += pass->rows;
     session->stands = session->length;
-    session->has_logits = last;
+    session->has_logits = false;
     if (is_border(feed, session->length) && !last) {
         int code = session_remember(session, true, err);
         return code == MOE_NO_MEMORY ? MOE_OK : code;
@@ -465,6 +465,8 @@ int moe_session_prefill(moe_session *session, const struct moe_feed *feed, struc
     prefetch_forget(&session->routed.prefetch, session->model->store);
     start_counting(session);
     int code = feed_prompt(session, feed, err);
+    if (!code)
+        take_logits(session);
     session->stats.prefill_ns += stop_counting(session);
     session->stats.prefilled_tokens += session->counted;
     return code;
@@ -487,6 +489,8 @@ int moe_session_decode(moe_session *session, int32_t id, struct moe_err *err)
     struct moe_feed feed = {.ids = &id, .count = 1, .position = session->length};
     start_counting(session);
     int code = feed_tokens(session, &feed, true, err);
+    if (!code)
+        take_logits(session);
     uint64_t took_ns = stop_counting(session);
     session->stats.decode_ns += took_ns;
     session->stats.decoded_tokens += !code;
@@ -500,14 +504,15 @@ int moe_session_decode(moe_session *session, int32_t id, struct moe_err *err)
 const float *moe_session_logits(const moe_session *session, struct moe_err *err)
 {
     if (session->has_logits)
-        return session->logits;
+        return session->scratch.last_rows[session->shown];
     moe_fail(err, MOE_NOT_READY, "no logits yet: no token was fed since the session was opened, cut or restored");
     return NULL;
 }
 
 void moe_session_set_logits(moe_session *session, const float *logits)
 {
-    memmove(session->logits, logits, session->model->package.shape.vocab_size * sizeof *logits);
+    float *own = session->scratch.last_rows[session->shown];
+    memmove(own, logits, session->model->package.shape.vocab_size * sizeof *own);
     session->has_logits = session->length > 0;
 }
 

@@ -24,8 +24,8 @@ struct moe_session {
     uint32_t snapshot_every; // tokens within a prompt
     uint32_t chunk, group;
     bool context_asked; // else it may grow, see moe_session_make_room
-    bool has_logits;
-    float *logits; // [vocab_size], after token length - 1
+    bool has_logits;    // after token length - 1
+    unsigned shown;     // which of scratch.last_rows they are
     atomic_bool cancel;
     struct moe_stats stats;
     uint32_t counted; // tokens of the feed under way, as of count_tokens

@@ -104,10 +104,12 @@ int scratch_open(gpu *g, const struct scratch_options *options, struct scratch *
     struct gpu_error err_of_host;
     scratch->gpu = g;
     uint64_t chosen = larger(group, shape->n_layers - shape->first_k_dense_replace) * shape->top_k;
-    scratch->last_row = gpu_host_alloc(g, (shape->vocab_size + 2 * chosen) * sizeof(float), &err_of_host);
-    if (!scratch->last_row)
+    uint64_t vocab = shape->vocab_size;
+    scratch->last_rows[0] = gpu_host_alloc(g, 2 * (vocab + chosen) * sizeof(float), &err_of_host);
+    if (!scratch->last_rows[0])
         return moe_fail_gpu(err, &err_of_host);
-    scratch->router_weights = scratch->last_row + shape->vocab_size;
+    scratch->last_rows[1] = scratch->last_rows[0] + vocab;
+    scratch->router_weights = scratch->last_rows[1] + vocab;
     scratch->router_ids = (int32_t *)(scratch->router_weights + chosen);
     uint64_t elements[SCRATCH_COUNT] = {0};
     measure(options, scratch, elements);
@@ -122,8 +124,6 @@ int scratch_open(gpu *g, const struct scratch_options *options, struct scratch *
     return MOE_OK;
 }
 
-void scratch_release(struct scratch *scratch)
-{
 int scratch_reserve(struct scratch *scratch, uint32_t positions, struct moe_err *err)
 {
     gpu_buf **buf = &scratch->buf[SCRATCH_POSITIONS];
@@ -141,6 +141,8 @@ int scratch_reserve(struct scratch *scratch, uint32_t positions, struct moe_err 
     return MOE_OK;
 }
 
+void scratch_release(struct scratch *scratch)
+{
     for (int i = 0; i < SCRATCH_COUNT; i++)
         gpu_buf_free(scratch->buf[i]);
     free(scratch->expert_index);
@@ -149,7 +151,7 @@ int scratch_reserve(struct scratch *scratch, uint32_t positions, struct moe_err 
     free(scratch->chain_last);
     free(scratch->expert_first);
     free(scratch->host_rows);
-    if (scratch->last_row)
-        gpu_host_free(scratch->gpu, scratch->last_row);
+    if (scratch->last_rows[0])
+        gpu_host_free(scratch->gpu, scratch->last_rows[0]);
     memset(scratch, 0, sizeof *scratch);
 }

@@ -55,9 +55,9 @@ struct scratch {
     uint32_t *expert_first;  // [n_routed_experts + 2], where each expert's rows begin in the two above
     uint64_t position_bytes; // of SCRATCH_POSITIONS, for each of them; 0: no layer needs any
     gpu *gpu;                // whose the next is
-    float *last_row;         // [vocab_size], page-locked: a decoded token's logits, which are waited for; behind them
-                             // the router's choice, likewise
-    float *host_rows;        // for what is read back: [group * hidden_size] or [logit_rows * vocab_size]
+    float *last_rows[2]; // [vocab_size], page-locked: a token's logits, which are waited for, beside those before them;
+                         // behind both the router's choice, likewise
+    float *host_rows;    // for what is read back: [group * hidden_size] or [logit_rows * vocab_size]
 };
 
 // Device bytes that each row of a chunk takes, with so many of experts for each.

@@ -52,7 +52,7 @@ static void open_session(struct bench *b, moe_session *session)
     struct moe_err err = {.text = ""};
     struct memory_layout layout = {&b->model.package.shape, b->rows, b->type};
     session->model = &b->model;
-    session->logits = calloc(VOCAB, sizeof *session->logits);
+    session->scratch.last_rows[0] = calloc(VOCAB, sizeof(float));
     must(!memory_open(b->model.gpu, &layout, &session->memory, &err), err.text);
     must(!memory_reserve(b->model.gpu, &session->memory, b->rows, &err), err.text);
 }
@@ -204,7 +204,7 @@ static void close_session(moe_session *session)
 {
     session_record_release(session);
     memory_release(&session->memory);
-    free(session->logits);
+    free(session->scratch.last_rows[0]);
 }
 
 int main(int argc, char **argv)

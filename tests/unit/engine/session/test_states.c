@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "engine/session/session.h"
 #include "tests/setup_rig.h"
 
 static const char *const models[] = {"tests/golden/ck-qwen35moe-mlx/checkpoint",
@@ -181,6 +182,40 @@ static void failures_leave_the_states(struct harness *t)
         if (code == 0)
             CHECK_EQ(t, moe_session_truncate(o.session, N_TOKENS, &err), 0);
         CHECK_EQ(t, moe_session_truncate(o.session, 17, &err), 0);
+        CHECK_EQ(t, finish(t, &o), want);
+        close_opened(&o);
+    }
+}
+
+static void lose_the_device_behind_the_prompt(void *context, const struct moe_progress *progress)
+{
+    moe_session *session = context;
+    gpu_buf *buf = session->scratch.buf[SCRATCH_IDS];
+    (void)progress;
+    if (session->length == N_TOKENS) // its logits are there, what its states are has not been copied
+        gpu_write(session->model->gpu, buf, gpu_buf_bytes(buf), "", 1);
+}
+
+static void a_failure_behind_the_logits_leaves_those_before(struct harness *t)
+{
+    enum { BEFORE = 9 };
+    for (int i = 0; i < N_SETUPS; i++) {
+        struct setup setup = usual(i);
+        uint64_t want = run(t, &setup);
+        struct opened o;
+        struct moe_err err;
+        if (!open_setup(t, &setup, &o))
+            continue;
+        struct moe_feed feed = {.ids = o.ids + BEFORE,
+                                .count = N_TOKENS - BEFORE,
+                                .position = BEFORE,
+                                .progress = lose_the_device_behind_the_prompt,
+                                .context = o.session};
+        CHECK_EQ(t, prefill(&o, BEFORE, &err), 0);
+        uint64_t before = hash_of(7, &o);
+        CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), MOE_BAD_ARGUMENT);
+        CHECK_EQ(t, moe_session_length(o.session), BEFORE);
+        CHECK_EQ(t, hash_of(7, &o), before);
         CHECK_EQ(t, finish(t, &o), want);
         close_opened(&o);
     }
@@ -400,6 +435,7 @@ int main(int argc, char **argv)
         TEST(kimi_k3_too),
         TEST(cuts_stand_at_borders),
         TEST(failures_leave_the_states),
+        TEST(a_failure_behind_the_logits_leaves_those_before),
         TEST(a_failed_feed_leaves_no_snapshots),
         TEST(a_border_within_a_prompt),
         TEST(two_borders_within_a_prompt),
