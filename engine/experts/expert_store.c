@@ -416,10 +416,12 @@ void expert_drop(expert_store *store, const struct expert_place *place)
 {
     struct slot *slot = slot_at(store, place), *reading = slot->source ? slot->source : slot;
     struct flight *flight = reading->flight;
+    uint32_t key = reading->key;
     bool was_read = slot->state == SLOT_READY || slot->state == SLOT_COPYING;
     --*count_of(&store->layers[place->layer], place->origin);
     expert_release(store, place, 1);
-    bool goes_on = flight && reading->flight == flight;
+    // Taken back, slot and flight may be those of an expert that has waited for them.
+    bool goes_on = flight && reading->flight == flight && reading->key == key;
     if (goes_on && place->origin == MOE_FROM_DISK)
         flight->dropped = true; // it counts when it has landed
     else if (place->origin != MOE_FROM_DEVICE && place->origin != MOE_FROM_HOST)

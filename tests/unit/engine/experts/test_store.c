@@ -178,6 +178,34 @@ static void dropped_reads_are_counted_through_staging(struct harness *t)
     dropped_reads_are_counted(t, false);
 }
 
+// The host's slots are fewer than the reads. What has not begun and is let go of makes room for one that waits, whose
+// read goes on: nobody let go of that.
+static void a_slot_that_is_let_go_of_is_anothers(struct harness *t)
+{
+    enum { N = 2 * RIG_TOP_K + 1 };
+    struct rig rig;
+    struct rig_read how = {0};
+    struct expert_place places[N];
+    if (!CHECK(t, rig_open(&rig, false)))
+        return;
+    rig_gate(&how);
+    rig.readers = 1;
+    expert_store *store = rig_store(t, &rig, RIG_ALL, &how);
+    CHECK_EQ(t, expert_store_plan(store).host_slots, N - 1);
+    CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){0, 1, 2, 3, 4, 5, 6}, N, places), MOE_OK);
+    CHECK(t, rig_entered(&how, 1));
+    expert_drop(store, &places[N - 2]);
+    rig_permit(&how, N - 1);
+    for (int i = 0; i < N; i++)
+        if (i != N - 2)
+            CHECK_EQ(t, expert_wait(store, &places[i], NULL, NULL, NULL), MOE_OK);
+    check_reads(t, store, N - 1, 0);
+    expert_release(store, places, N - 2);
+    expert_release(store, &places[N - 1], 1);
+    expert_store_close(store);
+    rig_close(&rig);
+}
+
 static void wait_time_is_real_waiting(struct harness *t)
 {
     struct rig rig;
@@ -819,6 +847,7 @@ int main(int argc, char **argv)
         TEST(requests_are_traced),
         TEST(dropped_reads_are_counted_on_shared_memory),
         TEST(dropped_reads_are_counted_through_staging),
+        TEST(a_slot_that_is_let_go_of_is_anothers),
         TEST(wait_time_is_real_waiting),
         TEST(pins_are_never_evicted),
         TEST(hits_are_pinned_before_misses_choose),
