@@ -217,6 +217,11 @@ int gpu_check(gpu *g, struct gpu_error *err)
     return GPU_LAUNCH;
 }
 
+struct gpu_counts gpu_counters(const gpu *g)
+{
+    return (struct gpu_counts){.bytes_written = g->bytes_written};
+}
+
 uint64_t gpu_fence(gpu *g)
 {
     g->fence++;

@@ -472,6 +472,7 @@ struct expert_counts expert_store_counts(const expert_store *store)
         sum.bytes_copied += layer->bytes_device;
         sum.wasted += layer->wasted;
         sum.wait_ns += layer->wait_disk_ns + layer->wait_copy_ns;
+        sum.wait_copy_ns += layer->wait_copy_ns;
     }
     return sum;
 }

@@ -56,7 +56,7 @@ struct expert_counts {
     uint64_t bytes_cached;             // of those read, from the system's page cache
     uint64_t written_back;             // experts that went back from the device to the host
     uint64_t prefetched, used, wasted; // loads begun unasked; asked for later; evicted unasked
-    uint64_t wait_ns;                  // the engine's thread, for reads and copies
+    uint64_t wait_ns, wait_copy_ns;    // the engine's thread, for reads and copies; of that, for copies
 };
 
 int expert_store_open(gpu *g, const struct package *package, const struct expert_store_options *options,

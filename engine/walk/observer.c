@@ -133,7 +133,7 @@ static void leave_layer(struct observer *o)
 {
     if (!o->in_layer)
         return;
-    telemetry_waited(&o->telemetry, o->store, o->layer);
+    telemetry_waited(&o->telemetry, o->store);
     telemetry_layer_end(&o->telemetry, o->layer, o->store);
     o->in_layer = false;
 }
@@ -161,7 +161,7 @@ void pass_stage(const struct pass *pass, enum stage stage, uint32_t layer)
     struct observer *o = pass->observer;
     struct telemetry *t = &o->telemetry;
     if (stage == STAGE_EXPERTS && o->in_layer)
-        telemetry_waited(t, o->store, layer);
+        telemetry_waited(t, o->store);
     else if (stage != STAGE_CHUNK && stage != STAGE_COPY)
         leave_layer(o);
     if (stage == STAGE_WAIT) {
@@ -172,7 +172,7 @@ void pass_stage(const struct pass *pass, enum stage stage, uint32_t layer)
         telemetry_switch(t, intervals[stage]);
     }
     if (stage == STAGE_ASK) {
-        telemetry_layer_begin(t, layer, o->store);
+        telemetry_layer_begin(t, o->store);
         o->in_layer = true;
         o->layer = layer;
     }

@@ -221,11 +221,10 @@ void telemetry_settle(struct telemetry *t, gpu *g, enum moe_interval then)
     telemetry_switch(t, then);
 }
 
-void telemetry_layer_begin(struct telemetry *t, uint32_t layer, const expert_store *store)
+void telemetry_layer_begin(struct telemetry *t, const expert_store *store)
 {
-    struct expert_layer_counts now;
-    expert_store_layer(store, layer, &now);
-    t->waited_ns = expert_store_counts(store).wait_ns;
+    struct expert_counts now = expert_store_counts(store);
+    t->waited_ns = now.wait_ns;
     t->copy_ns = now.wait_copy_ns;
     t->wait_ns = 0;
 }
@@ -236,21 +235,18 @@ void telemetry_layer_end(struct telemetry *t, uint32_t layer, const expert_store
     t->layers[!t->shown][layer - draft(t)->first_moe_layer].wait_ns += t->wait_ns;
 }
 
-uint64_t telemetry_waited(struct telemetry *t, const expert_store *store, uint32_t layer)
+uint64_t telemetry_waited(struct telemetry *t, const expert_store *store)
 {
-    uint64_t waited_ns = expert_store_counts(store).wait_ns;
-    uint64_t all = waited_ns - t->waited_ns;
+    struct expert_counts now = expert_store_counts(store);
+    uint64_t all = now.wait_ns - t->waited_ns, copy = now.wait_copy_ns - t->copy_ns;
     if (!all)
         return 0;
-    struct expert_layer_counts now;
-    expert_store_layer(store, layer, &now);
-    uint64_t copy = now.wait_copy_ns - t->copy_ns;
     uint64_t *ns = draft(t)->ns;
     telemetry_switch(t, t->on);
     ns[t->on] -= all;
     ns[MOE_ON_COPY] += copy;
     ns[MOE_ON_DISK] += all - copy;
-    t->waited_ns = waited_ns;
+    t->waited_ns = now.wait_ns;
     t->copy_ns = now.wait_copy_ns;
     t->wait_ns += all;
     return all;
@@ -259,7 +255,7 @@ uint64_t telemetry_waited(struct telemetry *t, const expert_store *store, uint32
 void telemetry_use(struct telemetry *t, const expert_store *store, const struct telemetry_use *use)
 {
     struct moe_telemetry *step = draft(t);
-    uint64_t wait_us = telemetry_waited(t, store, use->place->layer) / 1000;
+    uint64_t wait_us = telemetry_waited(t, store) / 1000;
     uint32_t row = use->place->layer - step->first_moe_layer;
     t->layers[!t->shown][row].n_from[use->place->origin]++;
     t->heat[(size_t)row * step->n_routed_experts + use->place->expert] += use->rows;

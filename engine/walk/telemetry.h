@@ -30,7 +30,7 @@ struct telemetry {
     struct gpu_counts device;         // when it began
     struct expert_layer_counts *seen; // [n_moe_layers], as of the layer's last record: prefetches are read in between
                                       // unless telemetry_pass_over came
-    uint64_t waited_ns, copy_ns;      // the store's waits as last looked at: all of them, and the layer's for copies
+    uint64_t waited_ns, copy_ns;      // the store's waits as last looked at: all of them, and those for copies
     uint64_t wait_ns;                 // of the layer so far
     struct telemetry_mark {
         uint64_t fence;
@@ -68,10 +68,11 @@ void telemetry_mark(struct telemetry *telemetry, gpu *g, enum moe_interval of);
 void telemetry_settle(struct telemetry *telemetry, gpu *g, enum moe_interval then);
 
 // The experts of a layer, between these two. What the store counted for the layer since its last record is this one's.
-void telemetry_layer_begin(struct telemetry *telemetry, uint32_t layer, const expert_store *store);
+void telemetry_layer_begin(struct telemetry *telemetry, const expert_store *store);
 void telemetry_layer_end(struct telemetry *telemetry, uint32_t layer, const expert_store *store);
-// After a call that may have waited for the store: that part of the time is MOE_ON_DISK's or MOE_ON_COPY's. Returns it.
-uint64_t telemetry_waited(struct telemetry *telemetry, const expert_store *store, uint32_t layer);
+// After a call that may have waited for the store, for this layer's experts or for those of the next that are asked for
+// ahead: that part of the time is MOE_ON_DISK's or MOE_ON_COPY's. Returns it.
+uint64_t telemetry_waited(struct telemetry *telemetry, const expert_store *store);
 // One of them, for which the store was waited for since the last look. rank and weight: its place in the choice of a
 // decoded token; counted alone in a prefill.
 struct telemetry_use {

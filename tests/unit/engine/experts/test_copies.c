@@ -2,6 +2,7 @@
 // How experts' bytes get to the device: reads in pieces, copies that begin before the read is over, memory that is
 // mapped while it is filled, and what the device gives up coming back to the host.
 #include "tests/expert_rig.h"
+#include "engine/walk/telemetry.h"
 
 // ---- To the device
 // ---------------------------------------------------------------------------------------------------
@@ -43,6 +44,37 @@ static void a_place_is_ready_when_its_copy_has_passed(struct harness *t)
     rig.g.refuse_writes = false;
     expert_release(store, places, 1);
     CHECK(t, rig_use(store, 2, (int32_t[]){0, 1, 2}, 3));
+    expert_store_close(store);
+    rig_close(&rig);
+}
+
+// What is asked for ahead waits for the slots of copies that are under way: of a step's time that is the copies', not
+// the disk's, though it is the next layer's request.
+static void waits_for_copies_are_not_the_disks(struct harness *t)
+{
+    struct rig rig;
+    struct telemetry telemetry;
+    CHECK(t, rig_open(&rig, false));
+    rig.host_bytes = RIG_ALL * RIG_BLOB;
+    expert_store *store = rig_store(t, &rig, 3, NULL);
+    struct expert_place places[3];
+    CHECK(t, rig_use(store, 1, (int32_t[]){0, 1, 2}, 3));
+    CHECK(t, rig_use(store, 2, (int32_t[]){0, 1, 2}, 3));
+    CHECK_EQ(t, telemetry_open(&rig.package.shape, store, &telemetry, NULL), MOE_OK);
+    telemetry_begin(&telemetry, &rig.g, &(struct moe_telemetry){.rows = 1});
+    telemetry_layer_begin(&telemetry, store);
+    rig.g.lazy_copies = true;
+    CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){0, 1, 2}, 3, places), MOE_OK);
+    expert_release(store, places, 3);
+    CHECK_EQ(t, rig_acquire(store, 2, (int32_t[]){0, 1, 2}, 3, places), MOE_OK);
+    CHECK(t, telemetry_waited(&telemetry, store) > 0);
+    telemetry_layer_end(&telemetry, 1, store);
+    telemetry_end(&telemetry, &rig.g);
+    const uint64_t *ns = telemetry.records[telemetry.shown].ns;
+    CHECK(t, ns[MOE_ON_COPY] > 0);
+    CHECK_EQ(t, ns[MOE_ON_DISK], 0);
+    expert_release(store, places, 3);
+    telemetry_release(&telemetry);
     expert_store_close(store);
     rig_close(&rig);
 }
@@ -397,10 +429,15 @@ static void a_beginning_that_was_lost_is_copied_again(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(a_place_is_ready_when_its_copy_has_passed), TEST(ops_follow_copies),
-        TEST(mapped_memory_is_one_tier_without_copies),  TEST(both_tiers_hold_different_experts),
-        TEST(what_comes_back_can_be_asked_for_at_once),  TEST(copies_back_leave_slots_for_misses),
-        TEST(pieces_bring_one_expert_after_the_other),   TEST(a_beginning_is_copied_while_the_rest_is_read),
+        TEST(a_place_is_ready_when_its_copy_has_passed),
+        TEST(ops_follow_copies),
+        TEST(waits_for_copies_are_not_the_disks),
+        TEST(mapped_memory_is_one_tier_without_copies),
+        TEST(both_tiers_hold_different_experts),
+        TEST(what_comes_back_can_be_asked_for_at_once),
+        TEST(copies_back_leave_slots_for_misses),
+        TEST(pieces_bring_one_expert_after_the_other),
+        TEST(a_beginning_is_copied_while_the_rest_is_read),
         TEST(a_beginning_that_was_lost_is_copied_again),
     };
     return HARNESS_RUN(tests, argc, argv);
