@@ -23,10 +23,19 @@ static char *scaled(char *out, size_t size, uint64_t value, const char *const un
     return out;
 }
 
+static const char *const byte_units[] = {" B", " KB", " MB", " GB", " TB", " PB"};
+
 char *format_bytes(char *out, size_t size, uint64_t bytes)
 {
-    static const char *const units[] = {" B", " KB", " MB", " GB", " TB", " PB"};
-    return scaled(out, size, bytes, units, sizeof units / sizeof units[0]);
+    return scaled(out, size, bytes, byte_units, sizeof byte_units / sizeof *byte_units);
+}
+
+char *format_bytes_up(char *out, size_t size, uint64_t bytes)
+{
+    uint64_t step = 1; // of the last of three digits
+    while (bytes / step > 999 || (bytes / step == 999 && bytes % step))
+        step *= 10;
+    return format_bytes(out, size, bytes % step ? (bytes / step + 1) * step : bytes);
 }
 
 char *format_count(char *out, size_t size, uint64_t count)

@@ -52,7 +52,7 @@ char *plan_words(char *out, size_t size, const struct moe_cache_plan *plan)
         add(out, size, "%" PRIu64 " of %" PRIu64 " experts cached%s", plan->slots, plan->experts,
             plan->host_slots ? " on the device" : "");
     add(out, size, " (%s; minimum %s)", format_bytes(a, sizeof a, plan->cache_bytes),
-        format_bytes(b, sizeof b, plan->smallest_bytes));
+        format_bytes_up(b, sizeof b, plan->smallest_bytes));
     if (plan->host_slots)
         add(out, size, " and %" PRIu64 " in host memory (%s%s)", plan->host_slots,
             format_bytes(a, sizeof a, plan->host_cache_bytes),
@@ -87,17 +87,25 @@ char *plan_context(char *out, size_t size, const struct context_figures *figures
     return out;
 }
 
+// "11.5 GB" as a value of an option.
+static const char *as_typed(char *bytes)
+{
+    char *space = strchr(bytes, ' ');
+    if (space)
+        memmove(space, space + 1, strlen(space));
+    return bytes;
+}
+
 char *plan_warning(char *out, size_t size, const struct moe_cache_plan *plan, bool host_cache_given)
 {
     char a[FORMAT_SIZE];
-    uint64_t whole = (plan->token_experts * plan->slot_bytes + (1 << 20) - 1) >> 20;
     *out = 0;
     if (plan->per_layer)
         add(out, size,
             "The expert cache cannot hold the %" PRIu64
             " experts of one token, so each layer gets a fixed share of it; "
-            "--expert-cache %" PRIu64 "M (%s) or more works better. ",
-            plan->token_experts, whole, format_bytes(a, sizeof a, whole << 20)); // what that M is, in our units
+            "--expert-cache %s or more works better. ",
+            plan->token_experts, as_typed(format_bytes_up(a, sizeof a, plan->token_experts * plan->slot_bytes)));
     if (plan->direct_refused)
         add(out, size, "This file system has no direct I/O; experts are read through the page cache. ");
     if (host_cache_given && !plan->host_slots)

@@ -3,6 +3,8 @@
 #ifndef MOECHAT_ENGINE_BASE_AMOUNTS_H
 #define MOECHAT_ENGINE_BASE_AMOUNTS_H
 
+#include <inttypes.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -28,6 +30,24 @@ static inline char *amount_of_numbers(char out[AMOUNT_SIZE], uint64_t count) // 
 {
     static const char *const units[5] = {"", " thousand", " million", " billion", " trillion"};
     return amount_in(out, count, units);
+}
+
+// Three digits of a size as an option takes it, "689KB": rounded up, so that it is enough as it stands, or cut, so that
+// what there is is never shown as more.
+static inline char *amount_to_type(char out[AMOUNT_SIZE], uint64_t bytes, bool up)
+{
+    static const char *const units[7] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
+    uint64_t step = 1; // what the last digit counts
+    unsigned tens = 0;
+    for (; bytes / step > 999 || (up && bytes / step == 999 && bytes % step); tens++)
+        step *= 10;
+    uint64_t shown = bytes / step + (up && bytes % step);
+    unsigned decimals = (3 - tens % 3) % 3, whole = decimals == 2 ? 100 : decimals == 1 ? 10 : 1;
+    int n = snprintf(out, AMOUNT_SIZE, "%" PRIu64, shown / whole);
+    if (decimals)
+        n += snprintf(out + n, AMOUNT_SIZE - (size_t)n, ".%0*" PRIu64, (int)decimals, shown % whole);
+    snprintf(out + n, AMOUNT_SIZE - (size_t)n, "%s", units[(tens + 2) / 3]);
+    return out;
 }
 
 #endif

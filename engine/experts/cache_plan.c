@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "engine/base/amounts.h"
 #include "engine/base/err.h"
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -50,19 +51,11 @@ struct remedy {
     uint64_t bytes;
 };
 
-// Says both sizes in the unit that the option takes: what there is cut, so that it is never shown to be enough.
 static int fail_budget(const char *what, uint64_t budget, const char *holds, struct remedy remedy, struct moe_err *err)
 {
-    unsigned shift = remedy.bytes >> 20 ? 20 : 10;
-    char unit = shift == 20 ? 'M' : 'K', has[32];
-    uint64_t hundredths = (budget >> shift) * 100 + ((budget & ((UINT64_C(1) << shift) - 1)) * 100 >> shift);
-    if (hundredths % 100)
-        snprintf(has, sizeof has, "%" PRIu64 ".%02" PRIu64 "%c", hundredths / 100, hundredths % 100, unit);
-    else
-        snprintf(has, sizeof has, "%" PRIu64 "%c", hundredths / 100, unit);
-    uint64_t whole = (remedy.bytes >> shift) + ((remedy.bytes & ((UINT64_C(1) << shift) - 1)) != 0);
-    return moe_fail(err, MOE_BUDGET, "%s of %s holds %s: give %s%" PRIu64 "%c or more", what, has, holds, remedy.option,
-                    whole, unit);
+    char has[AMOUNT_SIZE], least[AMOUNT_SIZE];
+    return moe_fail(err, MOE_BUDGET, "%s of %s holds %s: give %s%s or more", what, amount_to_type(has, budget, false),
+                    holds, remedy.option, amount_to_type(least, remedy.bytes, true));
 }
 
 static int plan_device(const struct cache_question *q, struct cache_answer *answer, struct moe_err *err)

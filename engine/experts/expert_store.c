@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/amounts.h"
 #include "engine/base/err.h"
 #include "engine/experts/expert_parts.h"
 
@@ -60,12 +61,14 @@ static int fail_budget(const expert_store *store, const struct expert_request *r
     const struct size_class *size = class_for(store, expert_key(store, request->layer, 0));
     uint32_t more = need->misses + need->unpinned_hits;
     uint64_t slots = (uint64_t)size->device.n_pinned + more, experts = (uint64_t)size->n_layers * store->n_experts;
+    char least[AMOUNT_SIZE];
     // The size gets its experts' part of the cache.
     uint64_t bytes = (slots * store->plan.experts + experts - 1) / experts * store->plan.slot_bytes;
     return moe_fail(err, MOE_BUDGET,
                     "layer %" PRIu32 " needs %" PRIu32 " more slots while %" PRIu32 " of the cache's %" PRIu32
-                    " slots are in use: give --expert-cache %" PRIu64 "M or more",
-                    request->layer, more, size->device.n_pinned, size->device.n_slots, (bytes + (1U << 20) - 1) >> 20);
+                    " slots are in use: give --expert-cache %s or more",
+                    request->layer, more, size->device.n_pinned, size->device.n_slots,
+                    amount_to_type(least, bytes, true));
 }
 
 static int take_in_or_cancel(expert_store *store, uint32_t layer, bool (*cancelled)(void *), void *context,

@@ -164,6 +164,29 @@ def test_the_size_of_experts_that_differ_is_that_of_the_largest():
 
 
 
+def test_the_smallest_cache_is_one_that_works():
+    """Typed as it is shown, by info and by what refuses less; one digit less is refused."""
+    for name in ("gguf-chat", "ck-glm", "gguf-sizes"):
+        model = os.path.join(GOLDEN, name, "checkpoint")
+        if name == "ck-glm":
+            made = os.path.join(SCRATCH, "smallest")
+            same(run(["convert", model, made]).returncode, 0)
+            model = made
+        least = re.search(r"minimum ([0-9.]+) ([KM]B)", run(["info", model]).stdout.decode())
+        for typed in (least.group(1) + least.group(2), "1"):
+            result = run(["info", model, "--expert-cache", typed])
+            same(result.returncode, 0 if typed != "1" else 3)
+        expect(b"an expert cache of 1B holds 0 of the " in result.stderr, "in the unit that was typed: %r" % result.stderr)
+        same(re.search(rb"give --expert-cache (\S+) or more", result.stderr).group(1).decode(), least.group(1) + least.group(2))
+        less = re.sub(r"[1-9](?=0*$)", lambda digit: str(int(digit.group()) - 1), least.group(1).replace(".", ""))
+        if "." in least.group(1):
+            at = least.group(1).index(".")
+            less = less[:at] + "." + less[at:]
+        refused = run(["info", model, "--expert-cache", less + least.group(2)])
+        same(refused.returncode, 3)
+        told(refused, "an expert cache of ")
+
+
 def test_consume_asks_and_empties_the_source():
     source, target = os.path.join(SCRATCH, "eaten"), os.path.join(SCRATCH, "eaten-packed")
     shutil.copytree(os.path.join(GOLDEN, "gguf-sizes", "checkpoint"), source)

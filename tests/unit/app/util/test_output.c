@@ -29,6 +29,12 @@ static void numbers_for_people(struct harness *t)
     CHECK_STR(t, format_bytes(out, sizeof out, 999500), "1.00 MB");
     CHECK_STR(t, format_bytes(out, sizeof out, 12345678), "12.3 MB");
     CHECK_STR(t, format_bytes(out, sizeof out, UINT64_MAX), "18447 PB");
+    CHECK_STR(t, format_bytes_up(out, sizeof out, 999), "999 B");
+    CHECK_STR(t, format_bytes_up(out, sizeof out, 1001), "1.01 KB");
+    CHECK_STR(t, format_bytes_up(out, sizeof out, 688128), "689 KB");
+    CHECK_STR(t, format_bytes_up(out, sizeof out, 998001), "999 KB");
+    CHECK_STR(t, format_bytes_up(out, sizeof out, 999001), "1.00 MB");
+    CHECK_STR(t, format_bytes_up(out, sizeof out, 24700000), "24.7 MB");
     CHECK_STR(t, format_count(out, sizeof out, 36300000), "36.3 million");
     CHECK_STR(t, format_tokens(out, sizeof out, 1, 0), "1 token");
     CHECK_STR(t, format_tokens(out, sizeof out, 2, 7.25), "2 tokens, 7.2 tokens/s");

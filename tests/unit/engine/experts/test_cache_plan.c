@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // From budgets to slots: sizes, shares and words for both tiers, what is refused and with which remedy, and the plan in
 // words.
+#include "engine/base/amounts.h"
 #include "engine/experts/cache_plan.h"
 #include "engine/experts/disk_probe.h"
 #include "tests/harness.h"
@@ -82,21 +83,50 @@ static void refuse(struct harness *t, uint64_t device, uint64_t host, int code, 
     CHECK_STR(t, err.text, text);
 }
 
+// What is said to be enough is enough when it is typed, and what there is is never shown to be.
+static void amounts_to_type(struct harness *t)
+{
+    static const struct {
+        uint64_t bytes;
+        const char *up, *cut;
+    } cases[] = {
+        {0, "0B", "0B"},
+        {999, "999B", "999B"},
+        {1000, "1.00KB", "1.00KB"},
+        {1001, "1.01KB", "1.00KB"},
+        {9991, "10.0KB", "9.99KB"},
+        {99901, "100KB", "99.9KB"},
+        {688128, "689KB", "688KB"},
+        {999000, "999KB", "999KB"},
+        {999001, "1.00MB", "999KB"},
+        {24772608, "24.8MB", "24.7MB"},
+        {UINT64_MAX, "18.5EB", "18.4EB"},
+    };
+    char out[AMOUNT_SIZE];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_STR(t, amount_to_type(out, cases[i].bytes, true), cases[i].up);
+        CHECK_STR(t, amount_to_type(out, cases[i].bytes, false), cases[i].cut);
+    }
+}
+
 static void refusals_say_what_works(struct harness *t)
 {
+    refuse(t, 1, 0, MOE_BUDGET,
+           "an expert cache of 1B holds 0 of the 8 experts that 1 layer in flight needs: give --expert-cache 8.39MB or "
+           "more");
     refuse(t, 8 * MIB - 1, 0, MOE_BUDGET,
-           "an expert cache of 7.99M holds 7 of the 8 experts that 1 layer in flight needs: give "
-           "--expert-cache 8M or more");
+           "an expert cache of 8.38MB holds 7 of the 8 experts that 1 layer in flight needs: give "
+           "--expert-cache 8.39MB or more");
     refuse(t, MOE_CACHE_SHARE(100), 0, MOE_BUDGET,
-           "an expert cache of 6M holds 6 of the 8 experts that 1 layer in flight needs: give "
-           "--expert-cache 8M or more");
+           "an expert cache of 6.29MB holds 6 of the 8 experts that 1 layer in flight needs: give "
+           "--expert-cache 8.39MB or more");
     refuse(
         t, 61 * MIB, 0, MOE_NO_MEMORY,
         "--expert-cache: 61 MiB are more than the 60 MiB of memory that are free; give it at most 54 MiB, a share such "
         "as 50%, or auto");
     refuse(t, 20 * MIB, 15 * MIB, MOE_BUDGET,
-           "a host cache of 15M holds 15 experts and 16 pass through it at once: give --host-cache none, or "
-           "16M or more");
+           "a host cache of 15.7MB holds 15 experts and 16 pass through it at once: give --host-cache none, or "
+           "16.8MB or more");
     struct cache_question q = two;
     struct cache_answer answer;
     struct moe_err err = {0};
@@ -104,8 +134,8 @@ static void refusals_say_what_works(struct harness *t)
     q.device_bytes = 16 * MIB - 1;
     CHECK_EQ(t, cache_plan(&q, &answer, &err), MOE_BUDGET);
     CHECK_STR(t, err.text,
-              "an expert cache of 15.99M holds 15 of the 16 experts that 2 layers in flight need: give "
-              "--expert-cache 16M or more");
+              "an expert cache of 16.7MB holds 15 of the 16 experts that 2 layers in flight need: give "
+              "--expert-cache 16.8MB or more");
     q.device_bytes++;
     CHECK_EQ(t, cache_plan(&q, &answer, &err), MOE_OK);
     q.n_experts = 11; // of all layers: more slots than that are never needed
@@ -245,7 +275,7 @@ static void plans_in_words(struct harness *t)
                                   .cold_bytes = 464 * UINT64_C(24772608)};
     CHECK_STR(
         t, plan_words(words, sizeof words, &plan),
-        "9.80 GB of resident weights; 464 of 14848 experts cached (11.5 GB; minimum 198 MB); a token with "
+        "9.80 GB of resident weights; 464 of 14848 experts cached (11.5 GB; minimum 199 MB); a token with "
         "nothing cached "
         "reads 11.5 GB, about 1.6 s (disk 7.00 GB/s, 8 readers, past the page cache): 0.61 tokens/s, with the cache "
         "full 0.63 or more, without the time to compute.");
@@ -270,25 +300,24 @@ static void plans_in_words(struct harness *t)
     plan.disk_bytes_per_s = 0;
     plan.resident_bytes = 0;
     CHECK_STR(t, plan_words(words, sizeof words, &plan),
-              "464 of 14848 experts cached on the device (11.5 GB; minimum 198 MB) and 4000 in host memory (99.1 GB); "
+              "464 of 14848 experts cached on the device (11.5 GB; minimum 199 MB) and 4000 in host memory (99.1 GB); "
               "a token "
               "with nothing cached reads 11.5 GB (8 readers, past the page cache).");
     plan.state_bytes = UINT64_C(66000000);
     plan.snapshot_bytes = 22 * plan.state_bytes;
     CHECK_STR(t, plan_words(words, sizeof words, &plan),
               "a conversation's states (2 x 66.0 MB) and 22 copies of them in host memory (1.45 GB); 464 of 14848 "
-              "experts cached on the device (11.5 GB; minimum 198 MB) and 4000 in host memory (99.1 GB); a token with "
+              "experts cached on the device (11.5 GB; minimum 199 MB) and 4000 in host memory (99.1 GB); a token with "
               "nothing cached reads 11.5 GB (8 readers, past the page cache).");
     plan.host_slots = 0;
     plan.slots = 100;
     plan.per_layer = true;
     plan.direct_refused = true;
-    CHECK_STR(
-        t, plan_warning(words, sizeof words, &plan, true),
-        "The expert cache cannot hold the 464 experts of one token, so each layer gets a fixed share of it; "
-        "--expert-cache 10962M (11.5 GB) or more works better. This file system has no direct I/O; experts are read "
-        "through the page cache. The device computes in host memory: there is one cache, and --host-cache has no "
-        "effect.");
+    CHECK_STR(t, plan_warning(words, sizeof words, &plan, true),
+              "The expert cache cannot hold the 464 experts of one token, so each layer gets a fixed share of it; "
+              "--expert-cache 11.5GB or more works better. This file system has no direct I/O; experts are read "
+              "through the page cache. The device computes in host memory: there is one cache, and --host-cache has no "
+              "effect.");
     for (size_t size = 1; size < sizeof words; size++) { // cut, never overrun
         words[size] = '#';
         plan_words(words, size, &plan);
@@ -300,9 +329,9 @@ static void plans_in_words(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(sizes_may_take_all),      TEST(budgets_of_two_tiers), TEST(budgets_of_one_tier),
-        TEST(refusals_say_what_works), TEST(sizes_waste_little),   TEST(sizes_share_the_budgets),
-        TEST(a_probe_holds_or_not),    TEST(plans_in_words),
+        TEST(sizes_may_take_all),      TEST(budgets_of_two_tiers),    TEST(budgets_of_one_tier),
+        TEST(amounts_to_type),         TEST(refusals_say_what_works), TEST(sizes_waste_little),
+        TEST(sizes_share_the_budgets), TEST(a_probe_holds_or_not),    TEST(plans_in_words),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

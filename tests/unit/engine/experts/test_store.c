@@ -252,7 +252,7 @@ static void pins_are_never_evicted(struct harness *t)
     struct moe_err err;
     CHECK_EQ(t, expert_acquire(store, &four, places, &err), MOE_BUDGET);
     CHECK_STR(t, err.text,
-              "layer 3 needs 4 more slots while 2 of the cache's 5 slots are in use: give --expert-cache 1M or "
+              "layer 3 needs 4 more slots while 2 of the cache's 5 slots are in use: give --expert-cache 49.2KB or "
               "more");
     struct expert_counts after = expert_store_counts(store);
     CHECK(t, memcmp(&before, &after, sizeof before) == 0);
@@ -643,9 +643,10 @@ static void refusals_to_open(struct harness *t)
 {
     struct rig rig;
     CHECK(t, rig_open(&rig, true));
-    check_refusal(t, &rig, 10000, MOE_BUDGET,
-                  "an expert cache of 9.76K holds 1 of the 3 experts that 1 layer in flight needs: give --expert-cache "
-                  "24K or more");
+    check_refusal(
+        t, &rig, 10000, MOE_BUDGET,
+        "an expert cache of 10.0KB holds 1 of the 3 experts that 1 layer in flight needs: give --expert-cache "
+        "24.6KB or more");
     rig.g.info.global_bytes = 10 * RIG_BLOB;
     check_refusal(t, &rig, MOE_CACHE_ALL, MOE_NO_MEMORY,
                   "--expert-cache: 1 MiB are more than the 0 MiB of memory that are free; give it at most 0 MiB, a "

@@ -94,10 +94,10 @@ static bool go(struct harness *t, const char *directory, const char *device, con
         options.expert_cache_bytes = 1; // refused with what would do
         CHECK_EQ(t, moe_model_open(directory, &options, &model, &err), MOE_BUDGET);
         static const char gives[] = "give --expert-cache ";
-        const char *least = strstr(err.text, gives); // "... 336K or more"
+        const char *least = strstr(err.text, gives); // "... 345KB or more"
         char *unit = NULL;
-        options.expert_cache_bytes = least ? strtoull(least + sizeof gives - 1, &unit, 10) : 1;
-        options.expert_cache_bytes <<= !unit ? 0 : *unit == 'K' ? 10 : 20;
+        double shown = least ? strtod(least + sizeof gives - 1, &unit) : 1;
+        options.expert_cache_bytes = (uint64_t)(shown * (!unit ? 1 : *unit == 'K' ? 1e3 : 1e6) + 0.5);
     }
     if (!code)
         code = moe_model_open(directory, &options, &model, &err);

@@ -11,6 +11,7 @@
 
 #include "tests/harness.h"
 #include "engine/moe.h"
+#include "engine/base/amounts.h"
 
 #define MODEL_A "tests/golden/tiny-a/package" // q_lora, YaRN, groups, a dense layer, tied embeddings
 #define MODEL_B "tests/golden/tiny-b/package" // no q_lora, plain rope
@@ -364,8 +365,8 @@ static void options_are_refused(struct harness *t)
     options = (struct moe_model_options){.device = "ref", .expert_cache_bytes = smallest - 1};
     CHECK_EQ(t, moe_model_open(MODEL_A, &options, &model, &err), MOE_BUDGET);
     char figure[60];
-    CHECK_EQ(t, smallest % 1024, 0);
-    snprintf(figure, sizeof figure, "give --expert-cache %lluK or more", (unsigned long long)smallest / 1024);
+    char least[AMOUNT_SIZE];
+    snprintf(figure, sizeof figure, "give --expert-cache %s or more", amount_to_type(least, smallest, true));
     CHECK(t, strstr(err.text, figure) != NULL);
     CHECK_EQ(t, moe_model_open("tests/golden/nowhere", &options, &model, &err), MOE_NOT_FOUND);
     options.device = "no such device";
