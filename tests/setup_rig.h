@@ -5,6 +5,7 @@
 #define MOECHAT_SETUP_RIG_H
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "tests/harness.h"
 #include "engine/moe.h"
@@ -26,9 +27,16 @@ struct opened {
     int32_t ids[N_TOKENS + N_DECODED];
 };
 
+// In the place of "cpu" MOECHAT_TEST_DEVICE, where that is set: "gpu" on real or emulated tensor cores.
+static inline const char *device_of(const struct setup *setup)
+{
+    const char *other = getenv("MOECHAT_TEST_DEVICE");
+    return other && strcmp(setup->device, "cpu") == 0 ? other : setup->device;
+}
+
 static inline bool open_setup(struct harness *t, const struct setup *setup, struct opened *o)
 {
-    struct moe_model_options options = {.device = setup->device,
+    struct moe_model_options options = {.device = device_of(setup),
                                         .expert_cache_bytes = setup->cache,
                                         .io = MOE_IO_BUFFERED,
                                         .readers = 2,

@@ -8,9 +8,11 @@
 #include "tests/folder_rig.h"
 #include "tests/setup_rig.h"
 
-static const char *const models[] = {"tests/golden/ck-v32-mlx/checkpoint", "tests/golden/gguf-glm-dsa/checkpoint"};
+// The last one has index keys that tensor cores take.
+static const char *const models[] = {"tests/golden/ck-v32-mlx/checkpoint", "tests/golden/gguf-glm-dsa/checkpoint",
+                                     "tests/golden/ck-glm-52-mlx/checkpoint"};
 static const char *const devices[] = {"ref", "cpu"};
-enum { N_SETUPS = 4, CHOSEN = 8 }; // of ck-v32-mlx
+enum { N_SETUPS = 6, CHOSEN = 8 }; // of ck-v32-mlx
 
 static struct setup usual(int i)
 {

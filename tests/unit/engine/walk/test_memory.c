@@ -2,7 +2,10 @@
 // What a session's layers remember: arrays that grow with what is in them, and what is said when they can't.
 #include <stdlib.h>
 
+#include <json-c/json.h>
+
 #include "engine/walk/memory.h"
+#include "engine/walk/scratch.h"
 #include "tests/harness.h"
 
 enum { RANK = 5, ROPE = 2, WIDTH = RANK + ROPE, LAYERS = 3 };
@@ -131,9 +134,50 @@ static void an_array_with_room_stays(struct harness *t)
     gpu_close(g);
 }
 
+// What a token of real models leaves, layer by layer: latents and index keys, of pools too, heads' keys and values,
+// states; and what a token of a group holds beside its stream: an id, its choice of experts, and its list.
+static void real_models_keep_what_they_say(struct harness *t)
+{
+    enum { FLOAT = sizeof(float) };
+    static const struct {
+        const char *name;
+        uint64_t row, states, top_k, list;
+    } models[] = {
+        {"deepseek-v3", 61 * 576, 0, 8, 0},
+        {"moonlight", 27 * 576, 0, 6, 0},
+        {"glm-4.7-flash", 47 * 576, 0, 4, 0},
+        {"deepseek-v3.2", 61 * (576 + 128), 0, 8, 2048},
+        {"glm-5", 78 * (576 + 128), 0, 8, 2048},
+        {"glm-5.2", 78 * 576 + 21 * 128, 0, 8, 2048}, // 21 of its layers choose for the others
+        {"glm-5.3-flash", 11 * (512 + 256 + 32), 34 * (64 * 128 * 128 + 3 * 24576), 8, 2048 + 3},
+        {"qwen3.6-35b-a3b", 10 * 1024, 30 * (32 * 128 * 128 + 3 * 8192), 8, 0},
+        {"qwen3.5-397b-a17b", 15 * 1024, 45 * (64 * 128 * 128 + 3 * 12288), 10, 0},
+        {"qwen3-next-80b-a3b", 12 * 1024, 36 * (32 * 128 * 128 + 3 * 8192), 10, 0},
+        {"kimi-linear-48b-a3b", 7 * 576, 20 * (32 * 128 * 128 + 3 * 12288), 8, 0},
+        {"kimi-k3", 24 * 576, 69 * (96 * 128 * 128 + 3 * 36864), 16, 2 * 3584}, // no list, but its latents
+    };
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        char path[100];
+        struct shape s;
+        struct moe_err err = {.text = ""};
+        snprintf(path, sizeof path, "tests/bench/configs/%s.json", models[i].name);
+        struct json_object *config = json_object_from_file(path);
+        bool good = CHECK(t, config && shape_read(config, path, &s, &err) == MOE_OK);
+        json_object_put(config);
+        if (!good)
+            continue;
+        good = CHECK_EQ(t, memory_row_bytes(&s, MOE_KV_F32), models[i].row * FLOAT) &
+               CHECK_EQ(t, memory_row_bytes(&s, MOE_KV_F16), models[i].row * FLOAT / 2) &
+               CHECK_EQ(t, memory_state_bytes(&s), models[i].states * FLOAT) &
+               CHECK_EQ(t, scratch_group_bytes(&s), (1 + 4 * models[i].top_k + models[i].list) * FLOAT);
+        if (!good)
+            printf("    %s\n", models[i].name);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(rows_stay_while_arrays_grow), TEST(too_much_is_refused),
-                                                TEST(an_array_with_room_stays)};
+                                                TEST(an_array_with_room_stays), TEST(real_models_keep_what_they_say)};
     return HARNESS_RUN(tests, argc, argv);
 }
