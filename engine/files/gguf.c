@@ -62,6 +62,11 @@ __attribute__((format(printf, 3, 4))) static int refuse(struct reader *r, enum m
     return r->failed;
 }
 
+static void refuse_end(struct reader *r)
+{
+    refuse(r, MOE_FORMAT, "ends in the middle of its header: it is cut short, download it again");
+}
+
 // The next n bytes, or NULL after failing.
 static const unsigned char *take(struct reader *r, uint64_t n)
 {
@@ -75,7 +80,7 @@ static const unsigned char *take(struct reader *r, uint64_t n)
     if (r->more && r->length >= MAX_HEADER) // with less there may be more to read, or only a beginning is here
         refuse(r, MOE_FORMAT, "its header is longer than %d MiB; download the file again", MAX_HEADER >> 20);
     else
-        refuse(r, MOE_FORMAT, "ends in the middle of its header: it is cut short, download it again");
+        refuse_end(r);
     return NULL;
 }
 
@@ -155,9 +160,13 @@ static void read_value(struct reader *r, struct gguf_value *value)
         return;
     }
     value->type = (enum gguf_type)type;
-    if (value->count > MAX_ELEMENTS || value->count > (r->file_bytes - r->at) / widths[type]) {
-        refuse(r, MOE_FORMAT, "%s: has %" PRIu64 " elements, more than %s; download the file again", value->key,
-               value->count, value->count > MAX_ELEMENTS ? "4 Mi" : "the file can hold");
+    if (value->count > MAX_ELEMENTS) {
+        refuse(r, MOE_FORMAT, "%s: has %" PRIu64 " elements, more than 4 Mi; download the file again", value->key,
+               value->count);
+        return;
+    }
+    if (value->count > (r->file_bytes - r->at) / widths[type]) {
+        refuse_end(r);
         return;
     }
     value->at = r->bytes + r->at;
@@ -311,13 +320,13 @@ static void place_tensors(struct reader *r)
 
 static void read_version(struct reader *r)
 {
-    const unsigned char *magic = take(r, 4);
-    if (r->failed || memcmp(magic, "GGUF", 4) != 0) {
-        r->failed = 0;
-        r->more = false;
+    static const char magic[] = "GGUF";
+    size_t here = r->file_bytes < 4 ? (size_t)r->file_bytes : 4;
+    if (here == 0)
+        refuse(r, MOE_FORMAT, "is empty; download it again");
+    else if (here <= r->length && memcmp(r->bytes, magic, here) != 0)
         refuse(r, MOE_FORMAT, "not a GGUF file (those begin with GGUF); download it again");
-        return;
-    }
+    take(r, 4);
     uint32_t version = (uint32_t)read_number(r, 4);
     if (r->failed)
         return;
@@ -336,12 +345,11 @@ static uint64_t read_count(struct reader *r, const char *what, uint64_t least_by
     uint64_t count = read_number(r, 8);
     if (r->failed)
         return 0;
-    if (count > MAX_COUNT || count > (r->file_bytes - r->at) / least_bytes) {
-        refuse(r, MOE_FORMAT, "has %" PRIu64 " %s, more than %s; download the file again", count, what,
-               count > MAX_COUNT ? "65536" : "it can hold");
-        return 0;
-    }
-    return count;
+    if (count > MAX_COUNT)
+        refuse(r, MOE_FORMAT, "has %" PRIu64 " %s, more than %d; download the file again", count, what, MAX_COUNT);
+    else if (count > (r->file_bytes - r->at) / least_bytes)
+        refuse_end(r);
+    return r->failed ? 0 : count;
 }
 
 static void forget(struct gguf *gguf)

@@ -119,16 +119,23 @@ static void versions_are_refused(struct harness *t)
     struct moe_err err = {.text = ""};
     CHECK_EQ(t, gguf_parse((const unsigned char *)"GGMLxxxxxxxx", 12, 12, &gguf, &err), MOE_FORMAT);
     CHECK(t, strstr(err.text, "not a GGUF file") != NULL);
-    CHECK_EQ(t, gguf_parse((const unsigned char *)"GG", 2, 2, &gguf, &err), MOE_FORMAT);
+    CHECK_EQ(t, gguf_parse((const unsigned char *)"GM", 2, 2, &gguf, &err), MOE_FORMAT);
     CHECK(t, strstr(err.text, "not a GGUF file") != NULL);
+    for (size_t n = 1; n <= 30; n++) { // the beginning of one is one that was cut
+        static const char whole[] = "GGUF\3\0\0\0\46\0\0\0\0\0\0\0\40\0\0\0\0\0\0\0\24\0\0\0\0\0";
+        CHECK_EQ(t, gguf_parse((const unsigned char *)whole, n, n, &gguf, &err), MOE_FORMAT);
+        CHECK_STR(t, err.text, "F: ends in the middle of its header: it is cut short, download it again");
+    }
+    CHECK_EQ(t, gguf_parse((const unsigned char *)"", 0, 0, &gguf, &err), MOE_FORMAT);
+    CHECK_STR(t, err.text, "F: is empty; download it again");
 }
 
 static void counts_are_refused(struct harness *t)
 {
     refused(t, &(struct made_gguf){.n_values = 65537}, 0, "has 65537 keys, more than 65536");
     refused(t, &(struct made_gguf){.n_tensors = UINT64_MAX}, 0, "tensors, more than 65536");
-    refused(t, &(struct made_gguf){.n_tensors = 9}, 20, "has 9 tensors, more than it can hold");
-    refused(t, &(struct made_gguf){.n_values = 2}, 24, "has 2 keys, more than it can hold");
+    refused(t, &(struct made_gguf){.n_tensors = 9}, 20, "ends in the middle of its header: it is cut short");
+    refused(t, &(struct made_gguf){.n_values = 2}, 24, "ends in the middle of its header: it is cut short");
 }
 
 static void values_are_refused(struct harness *t)
@@ -143,7 +150,7 @@ static void values_are_refused(struct harness *t)
     refused_and_released(t, &g, "k: has 18446744073709551615 elements, more than 4 Mi");
     made_array(&g, "k", GGUF_F64, 4);
     made_put_number(&g.values, 0, 8);
-    refused_and_released(t, &g, "k: has 4 elements, more than the file can hold");
+    refused_and_released(t, &g, "ends in the middle of its header: it is cut short");
     made_bool(&g, "k", true);
     g.values.at[g.values.length - 1] = 2;
     refused_and_released(t, &g, "k: is 2, neither false nor true");
