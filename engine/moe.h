@@ -195,7 +195,7 @@ struct moe_description {
     uint64_t state_bytes;      // of layers that have states, for any number of tokens; 0: there are none
     bool package;              // else a folder or GGUF files
     bool runs;                 // as it is; else `moechat convert` makes a package of it
-    char layout[32];           // "package", "MLX folder", "bf16 checkpoint" ...
+    char layout[40];           // "package", "MLX folder", "bf16 checkpoint" ...
     char left_out[256];        // of a folder: the tensors that are not used, in words; "" if none
     uint64_t package_bytes;    // of a package: all of its files; of a folder: those that convert would make of it
     uint64_t weights_bytes;    // of that the weights' files; a model that was opened has a folder's own
@@ -205,6 +205,7 @@ struct moe_description {
     char foreseen_from[96];  // where those bits are known from, in words that go on from a size
     bool foreseen_guess;     // they are not declared
     uint64_t declared_bytes; // of moe_foresee: what the whole download says to take, 0: it does not say
+    char missing[320];       // of moe_foresee: which files of weights are not here, or how much of them; "": not known
 };
 
 // Reads and checks the manifest and headers only: no device, no weights.

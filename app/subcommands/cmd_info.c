@@ -119,6 +119,8 @@ static int print_json(const struct moe_description *about, const struct figures 
     if (about->foreseen_bits > 0) {
         json_out_real(&out, "foreseen_bits", about->foreseen_bits);
         json_out_string(&out, "foreseen_from", about->foreseen_from);
+        if (*about->missing)
+            json_out_string(&out, "missing", about->missing);
     }
     if (about->state_bytes)
         json_out_whole(&out, "state_bytes", about->state_bytes);
@@ -323,9 +325,9 @@ static void print_foreseen(const struct moe_description *about, uint64_t cold, c
     print_here(about, cold, budget);
     print_conversation(about);
     fputc('\n', stdout);
-    print_name("missing", is_json(path)                ? "its weights"
-                          : why->code == MOE_NOT_FOUND ? why->text
-                                                       : "the rest of the file");
+    print_name("missing", is_json(path)                                         ? "its weights"
+                          : why->cause == MOE_CAUSE_POINTER || !*about->missing ? why->text
+                                                                                : about->missing);
     if (why->cause == MOE_CAUSE_POINTER)
         puts("next              git lfs pull, then moechat info DIR");
     else

@@ -15,7 +15,7 @@
 #include "engine/base/err.h"
 #include "engine/base/file.h"
 
-enum { MAX_PARTS = 2048, MAX_PATH = 4000, PATH_BYTES = 4200, NAME_BYTES = 256 };
+enum { MAX_PARTS = 2048, MAX_PATH = 4000, NAME_BYTES = 256 };
 
 static const char suffix[] = ".gguf";
 
@@ -74,6 +74,13 @@ bool gguf_part_parse(const char *name, struct gguf_part *part)
     return tail[0] == '-' && five_digits(tail + 1, &part->number) && strncmp(tail + 6, "-of-", 4) == 0 &&
            five_digits(tail + 10, &part->count) && strcasecmp(tail + 15, suffix) == 0 && part->number >= 1 &&
            part->number <= part->count && part->count <= MAX_PARTS;
+}
+
+void gguf_part_path(const char *file, const struct gguf_part *part, char *path, size_t size)
+{
+    snprintf(path, size, "%.*s-%05" PRIu32 "-of-%05" PRIu32 "%s",
+             (int)(part->prefix + (size_t)(file_base_name(file) - file)), file, part->number, part->count,
+             file + strlen(file) - (sizeof suffix - 1));
 }
 
 // ---- Which file a folder stands for
@@ -151,11 +158,10 @@ static int refuse_piece(const char *path, struct moe_err *err)
                     path, length, name, length, name);
 }
 
-// The file that `path` stands for.
-static int find_file(const char *path, char file[PATH_BYTES], struct moe_err *err)
+int gguf_set_file(const char *path, char file[GGUF_SET_PATH], struct moe_err *err)
 {
     struct found found;
-    snprintf(file, PATH_BYTES, "%s", path);
+    snprintf(file, GGUF_SET_PATH, "%s", path);
     if (!is_folder(path))
         return is_piece(file_base_name(path)) ? refuse_piece(path, err) : MOE_OK;
     int sys_errno = look_into(path, &found);
@@ -164,7 +170,7 @@ static int find_file(const char *path, char file[PATH_BYTES], struct moe_err *er
     if (*found.other)
         return moe_fail(err, MOE_UNSUPPORTED, "%.200s: holds more than one model, %.80s and %.80s; name a file of one",
                         path, found.name, found.other);
-    snprintf(file, PATH_BYTES, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/",
+    snprintf(file, GGUF_SET_PATH, "%s%s%s", path, path[strlen(path) - 1] == '/' ? "" : "/",
              *found.name ? found.name : found.piece);
     if (*found.name)
         return MOE_OK;
@@ -212,12 +218,10 @@ static int check_part(const struct gguf *gguf, const struct gguf_part *part, str
 // Part `number` of the set that part->prefix of `file` names; its tensors move into set->files.
 static int open_part(struct gguf_set *set, const char *file, const struct gguf_part *part, struct moe_err *err)
 {
-    char path[PATH_BYTES];
+    char path[GGUF_SET_PATH];
     struct gguf gguf;
     if (part)
-        snprintf(path, sizeof path, "%.*s-%05" PRIu32 "-of-%05" PRIu32 "%s",
-                 (int)(part->prefix + (size_t)(file_base_name(file) - file)), file, part->number, part->count,
-                 file + strlen(file) - (sizeof suffix - 1));
+        gguf_part_path(file, part, path, sizeof path);
     else
         snprintf(path, sizeof path, "%s", file);
     int code = gguf_open(path, &gguf, err);
@@ -274,12 +278,12 @@ static int open_all(struct gguf_set *set, const char *file, struct moe_err *err)
 
 int gguf_set_open(const char *path, struct gguf_set *set, struct moe_err *err)
 {
-    char file[PATH_BYTES];
+    char file[GGUF_SET_PATH];
     memset(set, 0, sizeof *set);
     set->head.file.fd = -1;
     if (strlen(path) == 0 || strlen(path) > MAX_PATH - NAME_BYTES)
         return moe_fail(err, MOE_BAD_ARGUMENT, "the model's path must have 1 to %d bytes", MAX_PATH - NAME_BYTES);
-    int code = find_file(path, file, err);
+    int code = gguf_set_file(path, file, err);
     if (!code)
         code = open_all(set, file, err);
     if (code)

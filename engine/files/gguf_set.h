@@ -19,6 +19,10 @@ struct gguf_set {
 int gguf_set_open(const char *path, struct gguf_set *set, struct moe_err *err);
 void gguf_set_release(struct gguf_set *set);
 
+enum { GGUF_SET_PATH = 4200 };
+// The file that a path stands for, any part of a split one: the path itself, or in a folder the one model's.
+int gguf_set_file(const char *path, char file[GGUF_SET_PATH], struct moe_err *err);
+
 // Whether the path is a regular file, is named as a GGUF file or a piece of one, or is a folder that holds such and no
 // safetensors.
 bool gguf_set_is_one(const char *path);
@@ -30,5 +34,7 @@ struct gguf_part {
     uint32_t number, count;
 };
 bool gguf_part_parse(const char *name, struct gguf_part *part);
+// The path of the part with that number, beside the one that `file` is and `part` was parsed of.
+void gguf_part_path(const char *file, const struct gguf_part *part, char *path, size_t size);
 
 #endif

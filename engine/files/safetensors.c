@@ -15,7 +15,7 @@
 #include "engine/base/file_lock.h"
 
 // The tree of a header takes up to 36 times its bytes. Real ones need 150 bytes a tensor.
-enum { MAX_DIMS = TENSOR_DIMS, MAX_HEADER = 32 << 20 };
+enum { MAX_DIMS = TENSOR_DIMS, MAX_HEADER = 32 << 20, LENGTH_BYTES = 8 };
 
 static const struct dtype_info {
     const char *name;
@@ -162,6 +162,58 @@ int safetensors_parse(const char *json, size_t length, uint64_t data_start, uint
     return code;
 }
 
+// The header's length, of a file of so many bytes. MOE_FORMAT: it is not all there, or there is none.
+static int read_length(int fd, const char *path, uint64_t bytes, uint64_t *length, struct moe_err *err)
+{
+    unsigned char prefix[LENGTH_BYTES] = {0};
+    int code = MOE_OK;
+    *length = 0;
+    if (bytes == 0)
+        return moe_fail_file(err, MOE_FORMAT, path, 0, "is empty; download it again");
+    if (bytes >= sizeof prefix)
+        code = file_read(&(struct file_range){fd, path, 0, sizeof prefix}, prefix, err);
+    for (int i = 7; i >= 0; i--)
+        *length = *length << 8 | prefix[i];
+    if (!code && bytes >= sizeof prefix && (*length == 0 || *length > MAX_HEADER))
+        return moe_fail_file(err, MOE_FORMAT, path, 0,
+                             "not a safetensors file (its header would not fit); download it again");
+    if (!code && (bytes < sizeof prefix || *length > bytes - sizeof prefix))
+        return moe_fail_file(err, MOE_FORMAT, path, 0,
+                             "ends in the middle of its header: it is cut short, download it again");
+    return code;
+}
+
+uint64_t safetensors_needs(int fd, const char *path, uint64_t has)
+{
+    uint64_t length, most = 0;
+    struct moe_err ignored;
+    struct json_object *root;
+    if (read_length(fd, path, has, &length, &ignored))
+        return 0;
+    char *header = malloc((size_t)length);
+    const struct file_range range = {fd, path, LENGTH_BYTES, (size_t)length};
+    bool read = header && file_read(&range, header, &ignored) == 0 &&
+                fields_parse(header, (size_t)length, path, &root, &ignored) == 0;
+    free(header);
+    if (!read)
+        return 0;
+    struct json_object_iter member;
+    json_object_object_foreachC(root, member)
+    {
+        struct json_object *offsets = json_object_is_type(member.val, json_type_object)
+                                          ? json_object_object_get(member.val, "data_offsets")
+                                          : NULL;
+        struct json_object *end =
+            json_object_is_type(offsets, json_type_array) && json_object_array_length(offsets) == 2
+                ? json_object_array_get_idx(offsets, 1)
+                : NULL;
+        int64_t bytes = json_object_is_type(end, json_type_int) ? json_object_get_int64(end) : 0;
+        most = bytes > 0 && (uint64_t)bytes > most ? (uint64_t)bytes : most;
+    }
+    json_object_put(root);
+    return LENGTH_BYTES + length + most;
+}
+
 int safetensors_open(const char *path, struct tensor_file *file, struct moe_err *err)
 {
     memset(file, 0, sizeof *file);
@@ -170,24 +222,18 @@ int safetensors_open(const char *path, struct tensor_file *file, struct moe_err 
     int code = file_open(path, &file->fd, &bytes, err);
     if (code)
         return code;
-    unsigned char prefix[8] = {0};
     char *header = NULL;
     uint64_t length = 0;
     code = file_lock_shared(file->fd, path, err);
-    if (!code && bytes >= sizeof prefix)
-        code = file_read(&(struct file_range){file->fd, path, 0, sizeof prefix}, prefix, err);
-    for (int i = 7; i >= 0; i--)
-        length = length << 8 | prefix[i];
-    if (!code && (length == 0 || length > MAX_HEADER || length > bytes - sizeof prefix))
-        code = moe_fail_file(err, MOE_FORMAT, path, 0,
-                             "not a safetensors file (its header would not fit); download it again");
+    if (!code)
+        code = read_length(file->fd, path, bytes, &length, err);
     if (code)
         goto close_file;
     header = malloc((size_t)length);
-    code = header ? file_read(&(struct file_range){file->fd, path, sizeof prefix, (size_t)length}, header, err)
+    code = header ? file_read(&(struct file_range){file->fd, path, LENGTH_BYTES, (size_t)length}, header, err)
                   : moe_fail_file(err, MOE_NO_MEMORY, path, 0, "no memory for its header");
     if (!code)
-        code = safetensors_parse(header, (size_t)length, sizeof prefix + length, bytes, file, err);
+        code = safetensors_parse(header, (size_t)length, LENGTH_BYTES + length, bytes, file, err);
     free(header);
     if (!code)
         return MOE_OK;

@@ -13,5 +13,7 @@ int safetensors_open(const char *path, struct tensor_file *file, struct moe_err 
 // file->path, for messages, and file->fd are the caller's.
 int safetensors_parse(const char *json, size_t length, uint64_t data_start, uint64_t file_bytes,
                       struct tensor_file *file, struct moe_err *err);
+// The bytes that an open file has when it is whole, by its header; 0: that is not all in the bytes that it has.
+uint64_t safetensors_needs(int fd, const char *path, uint64_t has);
 
 #endif

@@ -14,6 +14,7 @@
 #include "engine/files/gguf_config.h"
 #include "engine/files/gguf_set.h"
 #include "engine/model/foresee_bits.h"
+#include "engine/model/missing.h"
 #include "engine/model/model.h"
 
 enum {
@@ -171,8 +172,15 @@ static int describe_head(struct gguf_set *set, struct moe_description *d, struct
     struct foreseen_bits bits;
     foresee_bits_gguf(set, name, &bits);
     foresee_sizes(&shape, &bits, d);
+    struct missing missing;
+    missing_of_gguf(set->files[0].path, &missing);
+    snprintf(d->missing, sizeof d->missing, "%s", missing.text);
     if (split && part.count > 1) {
-        snprintf(d->layout, sizeof d->layout, "GGUF, part 1 of %" PRIu32, part.count);
+        if (missing.n_whole > 1)
+            snprintf(d->layout, sizeof d->layout, "GGUF, %" PRIu32 " of %" PRIu32 " parts", missing.n_whole,
+                     part.count);
+        else
+            snprintf(d->layout, sizeof d->layout, "GGUF, part 1 of %" PRIu32, part.count);
         return MOE_OK;
     }
     snprintf(d->layout, sizeof d->layout, "GGUF, its beginning"); // which lists all tensors
@@ -218,20 +226,52 @@ static int foresee_gguf(const char *path, struct moe_description *d, struct moe_
     return code;
 }
 
+// Whatever part of a split one is named: the first, which says what the model is, where it is here.
+static int foresee_set(const char *path, struct moe_description *d, struct moe_err *err)
+{
+    char file[GGUF_SET_PATH], first[GGUF_SET_PATH];
+    struct gguf_part part;
+    int code = gguf_set_file(path, file, err);
+    if (code)
+        return code;
+    if (gguf_part_parse(file_base_name(file), &part) && part.number != 1) {
+        part.number = 1;
+        gguf_part_path(file, &part, first, sizeof first);
+        if (access(first, F_OK) == 0)
+            return foresee_gguf(first, d, err);
+    }
+    return foresee_gguf(file, d, err);
+}
+
+static int foresee_folder(const char *folder, struct moe_description *d, struct moe_err *err)
+{
+    char config[PATH_BYTES];
+    struct missing missing;
+    snprintf(config, sizeof config, "%s/config.json", folder);
+    int code = foresee_config(config, folder, d, err);
+    if (code)
+        return code;
+    missing_of_folder(folder, &missing);
+    snprintf(d->missing, sizeof d->missing, "%s", missing.text);
+    if (missing.n_here)
+        snprintf(d->layout, sizeof d->layout, "%" PRIu32 " of %" PRIu32 " safetensors files", missing.n_whole,
+                 missing.n_files);
+    return MOE_OK;
+}
+
 int moe_foresee(const char *path, struct moe_description *d, struct moe_err *err)
 {
     struct stat status;
-    char config[PATH_BYTES], directory[PATH_BYTES];
+    char directory[PATH_BYTES];
     size_t length = strlen(path);
     memset(d, 0, sizeof *d);
     if (length == 0 || length > 4000)
         return moe_fail(err, MOE_BAD_ARGUMENT, "the model's path must have 1 to 4000 bytes");
-    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
-        snprintf(config, sizeof config, "%s/config.json", path);
-        return foresee_config(config, path, d, err);
-    }
-    if (length < 5 || strcmp(path + length - 5, ".json") != 0)
-        return foresee_gguf(path, d, err);
+    bool folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    if (folder && !gguf_set_is_one(path))
+        return foresee_folder(path, d, err);
+    if (folder || length < 5 || strcmp(path + length - 5, ".json") != 0)
+        return foresee_set(path, d, err);
     file_folder(path, directory, sizeof directory);
     return foresee_config(path, directory, d, err);
 }

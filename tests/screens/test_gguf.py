@@ -196,6 +196,31 @@ def test_info_before_the_download():
         same((name, "state_bytes" in about, told_of is not None), (name, states, states))
 
 
+def test_info_says_which_file_lacks_how_much():
+    """Of a split GGUF and of a folder of two safetensors, of which one is cut or not there, by any name of it."""
+    for model, last, own in (("gguf-v3-ud", "v3-ud-00003-of-00003.gguf", "GGUF, 2 of 3 parts"),
+                             ("ck-qwen35moe", "model-00002-of-00002.safetensors", "1 of 2 safetensors files")):
+        source = os.path.join(GOLDEN, model, "checkpoint")
+        folder = shutil.copytree(source, os.path.join(SCRATCH, "lacks-" + model))
+        cut, whole = os.path.join(folder, last), os.path.getsize(os.path.join(source, last))
+        ways = [folder] + [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".gguf")]
+        for left, says in ((0, "is empty"), (5, "ends after 5 B, in its header"), (500, "ends after 500 B, in its header"),
+                           (100000, "lacks %.3g KB of %.3g KB" % ((whole - 100000) / 1e3, whole / 1e3)), (None, "is not there")):
+            os.unlink(cut)
+            if left is not None:
+                with open(os.path.join(source, last), "rb") as file, open(cut, "wb") as out:
+                    out.write(file.read(left))
+            for path in ways if left is not None else [folder]:
+                result = run(["info", path])
+                told(result, 0 if left is None else 3, "" if left is None else last + ": ")
+                text = result.stdout.decode()
+                expect("\nlayout            %s\n" % own in text and "\nmissing           %s %s\n" % (last, says) in text, text)
+                same(json.loads(run(["info", path, "--json"]).stdout)["missing"], last + " " + says)
+        if model.startswith("ck"):  # without an index their names say how many there are
+            os.unlink(os.path.join(folder, "model.safetensors.index.json"))
+            expect("\nmissing           %s is not there\n" % last in run(["info", folder]).stdout.decode(), "by name")
+
+
 def test_info_ends_as_run_would():
     for command in (["info", CHAT], ["info", CHAT, "--json"], ["run", "-m", CHAT, "--device", "ref", "-p", "Hello"]):
         told(run(command + ["--context", "9999999"]), 3, "is over the model's limit of 1024")

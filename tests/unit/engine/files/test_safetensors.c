@@ -123,7 +123,8 @@ static void lengths_beyond_the_file_are_refused(struct harness *t)
         struct tensor_file file;
         struct moe_err err = {0};
         CHECK_EQ(t, safetensors_open(written("{}", lengths[i], 0), &file, &err), MOE_FORMAT);
-        CHECK(t, strstr(err.text, "header would not fit") != NULL);
+        CHECK(t, strstr(err.text, i ? "header would not fit" : "ends in the middle of its header: it is cut short") !=
+                     NULL);
     }
 }
 
