@@ -34,14 +34,22 @@ size_t sampling_biases(const struct sampling *sampling, struct moe_logit_bias bi
     return n;
 }
 
-const char *sampling_check(const struct sampling *sampling)
+#define TAKES "takes ID=X,... with a number or -inf, such as 42=-2.5,7=-inf"
+
+const char *sampling_biases_check(const char *line)
 {
     char text[TEXTS_EACH];
     struct moe_logit_bias bias;
-    for (const char *rest = sampling->logit_bias.line; texts_next(&rest, text);)
+    for (const char *rest = line; texts_next(&rest, text);)
         if (!read_bias(text, &bias))
-            return "logit-bias takes ID=X,... with a number or -inf, such as 42=-2.5,7=-inf";
-    return moe_sampling_check(&sampling->numbers);
+            return TAKES;
+    return NULL;
+}
+
+const char *sampling_check(const struct sampling *sampling)
+{
+    return sampling_biases_check(sampling->logit_bias.line) ? "logit-bias " TAKES
+                                                            : moe_sampling_check(&sampling->numbers);
 }
 
 bool sampling_outside(char out[SAMPLING_OUTSIDE], const struct sampling *sampling, uint32_t vocab_size)

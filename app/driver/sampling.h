@@ -14,6 +14,7 @@ struct sampling {
     struct texts logit_bias;     // "ID=BIAS", a finite number or -inf
 };
 // NULL when all is fine, else what is wrong.
+const char *sampling_biases_check(const char *line); // the same of biases, behind the option's name
 const char *sampling_check(const struct sampling *sampling);
 // Is a bias of a token that a vocabulary of that size hasn't? Then *out says so. Size 0 is not known, and has all.
 enum { SAMPLING_OUTSIDE = 96 };

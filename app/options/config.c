@@ -133,10 +133,23 @@ bool config_load(struct options *options, struct bytes *text, struct options_err
     return fine;
 }
 
+// As they are printed: a newline is \n then.
+static bool texts_fit(const struct texts *texts)
+{
+    char line[TEXTS_SIZE];
+    size_t length = 0;
+    for (const char *c = texts->line; *c; c++)
+        line[length++] = *c == '\n' ? ' ' : *c;
+    line[length] = 0;
+    return is_printable(line);
+}
+
 // Can a line hold the value as it is?
 static bool fits_a_line(const struct options *options, const struct option_row *row)
 {
     const char *text = NULL;
+    if (row->kind == KIND_TEXTS)
+        return texts_fit((const struct texts *)(const void *)((const char *)options + row->offset));
     if (row->kind == KIND_STRING)
         memcpy(&text, (const char *)options + row->offset, sizeof text);
     return !text || (is_printable(text) && *text && !isspace((unsigned char)*text) &&

@@ -193,6 +193,7 @@ static bool store_value(void *field, const struct option_row *row, const char *a
     case KIND_TEXTS:
         value = strcmp(value, "none") == 0 ? "" : value;
         wrong = texts_check(value);
+        wrong = wrong || !row->check ? wrong : row->check(value);
         if (wrong)
             return option_refuse(error, "%s %s", as, wrong);
         snprintf(((struct texts *)field)->line, sizeof((struct texts *)field)->line, "%s", value);

@@ -65,6 +65,26 @@ const char *options_get(char *out, size_t size, const struct talk_settings *sett
     return row ? row->name : NULL;
 }
 
+// A size as people write it and options read it, to the byte: "4GiB", "12MB", "1000001".
+static void print_size(FILE *out, uint64_t bytes)
+{
+    static const char letters[] = "TGMK";
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t decimal = 1000, binary = 1024;
+        for (unsigned n = i; n < 3; n++)
+            decimal *= 1000, binary *= 1024;
+        if (bytes && bytes % binary == 0) {
+            fprintf(out, "%" PRIu64 "%ciB", bytes / binary, letters[i]);
+            return;
+        }
+        if (bytes && bytes % decimal == 0) {
+            fprintf(out, "%" PRIu64 "%cB", bytes / decimal, letters[i]);
+            return;
+        }
+    }
+    fprintf(out, "%" PRIu64, bytes);
+}
+
 void option_print_value(FILE *out, const struct option_row *row, const void *field)
 {
     const char *text = NULL;
@@ -103,11 +123,11 @@ void option_print_value(FILE *out, const struct option_row *row, const void *fie
         else if (whole > MOE_CACHE_SHARE(0) && whole <= MOE_CACHE_SHARE(1000))
             fprintf(out, "%g%%", (double)(whole - MOE_CACHE_SHARE(0)) / 10);
         else
-            fprintf(out, "%" PRIu64, whole);
+            print_size(out, whole);
         break;
     case KIND_SIZE:
         memcpy(&whole, field, sizeof whole);
-        fprintf(out, "%" PRIu64, whole);
+        print_size(out, whole);
         break;
     case KIND_CHOICE:
         memcpy(&small, field, sizeof small);

@@ -2,6 +2,8 @@
 // The rows: one for each option, one for each command.
 #include "app/options/options_table.h"
 
+#include "app/driver/sampling.h"
+
 #define FOR_TALK   (FOR(CHAT) | FOR(RUN))
 #define FOR_ENGINE (FOR_TALK | FOR(EVAL) | FOR(BENCH))
 
@@ -153,6 +155,7 @@ const struct option_row options_table[] = {
      .argument = "ID=X,...",
      .variable = "MOECHAT_LOGIT_BIAS",
      TEXTS(talk.logit_bias),
+     .check = sampling_biases_check,
      .settable = true,
      .commands = FOR_TALK,
      .help = "Add X to the logit of the token ID; with -inf it is never taken. /inspect N shows ids. [none]"},
@@ -288,12 +291,12 @@ const struct option_row options_table[] = {
      .argument = "FILE",
      STRING(asked.tokens),
      .commands = FOR(EVAL),
-     .help = "Score the whitespace-separated token ids in FILE, with nothing added."},
+     .help = "Score the whitespace-separated token ids in FILE (-: standard input), with nothing added."},
     {.name = "text",
      .argument = "FILE",
      STRING(asked.text),
      .commands = FOR(EVAL),
-     .help = "Score the text in FILE, after the token that begins a text."},
+     .help = "Score the text in FILE (-: standard input), after the token that begins a text."},
     {.name = "logits",
      .argument = "OUT",
      STRING(asked.logits),

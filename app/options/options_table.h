@@ -19,9 +19,10 @@ struct option_row {
     const char *variable; // of the environment, NULL: none
     const char *help;
     const struct option_choice *choices;
-    size_t offset;      // in struct options
-    double least, most; // of numbers
-    unsigned commands;  // bits 1 << enum command
+    const char *(*check)(const char *value); // of texts: NULL, or what is wrong with it, behind the option's name
+    size_t offset;                           // in struct options
+    double least, most;                      // of numbers
+    unsigned commands;                       // bits 1 << enum command
     enum kind kind;
     char letter;   // 0: none
     bool settable; // by /set, so a field of struct talk_settings

@@ -83,7 +83,8 @@ struct store_entry {
     bool closed;              // a file can't be read: it is too long, not allowed, or the disk fails
     char lacks[96];           // that one, or else what is missing or shorter than the manifest has it, for people
     struct manifest manifest; // empty where it is damaged
-    uint64_t updated, kv_bytes, transcript_bytes;
+    uint64_t updated;         // 0: not known
+    uint64_t kv_bytes, transcript_bytes;
     uint64_t state_bytes; // of kv_bytes
 };
 // When a session was used last, which orders them; what a clock that was ahead says counts up to now. Whoever reads a

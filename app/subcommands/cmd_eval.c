@@ -110,7 +110,9 @@ static bool read_ids(struct eval *eval)
 {
     const char *file = eval->options->asked.tokens ? eval->options->asked.tokens : eval->options->asked.text;
     struct bytes text = {0};
-    int code = files_read(file, FILE_LIMIT, &text);
+    bool standard = strcmp(file, "-") == 0;
+    int code = standard ? files_read_fd(STDIN_FILENO, FILE_LIMIT, &text) : files_read(file, FILE_LIMIT, &text);
+    file = standard ? "standard input" : file;
     bool fine = code == 0;
     if (code)
         report("%s: %s", file, strerror(code));

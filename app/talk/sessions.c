@@ -16,7 +16,9 @@
 static char *age(char *out, size_t size, uint64_t then)
 {
     uint64_t now = format_unix_time(), seconds = now > then ? now - then : 0;
-    if (seconds < 60)
+    if (!then)
+        snprintf(out, size, "at an unknown time");
+    else if (seconds < 60)
         snprintf(out, size, "just now");
     else if (seconds < 2 * 86400)
         snprintf(out, size, "%" PRIu64 " %s ago", seconds < 3600 ? seconds / 60 : seconds / 3600,

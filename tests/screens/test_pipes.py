@@ -116,7 +116,8 @@ def test_stop_strings():
     same((lines[-1]["text"], lines[-1]["stop_reason"], lines[-1]["generated_tokens"]), ("one ", "stop", 2))
     same(run(["run", "-p", "hi", "--stop", "twofold,none"] + over).stdout, b"one two three")
     refused(run(["run", "-p", "hi", "--stop", "x" * 200] + over), 2, "--stop has a text of more than 127 bytes")
-    refused(run(["run", "-p", "hi", "--logit-bias", "a=1"] + over), 2, "logit-bias takes ID=X,...")
+    refused(run(["run", "-p", "hi", "--logit-bias", "a=1"] + over), 2, "--logit-bias takes ID=X,...")
+    refused(run(["run", "--logit-bias", "/etc/passwd", "--print-config"]), 2, "--logit-bias takes ID=X,...")
     # The demo's next token of choice is made impossible; and one outside its vocabulary is refused with the turn.
     first = lambda *more: json.loads(run(["run", "--device", "ref", "--jsonl", "--temp", "0", "--max-tokens", "1", "-p", "hi"] + list(more)).stdout.splitlines()[0])["token"]
     favourite = first()
@@ -483,6 +484,18 @@ def eval_tokens(text, *args):
     with open(path, "wb") as out:
         out.write(text)
     return run(["eval", "-m", TINY, "--device", "ref", "--tokens", path] + list(args))
+
+
+def test_eval_reads_standard_input():
+    path = os.path.join(SCRATCH, "ids.txt")
+    with open(path, "w") as file:
+        file.write("1 2 3")
+    for kind in ("--tokens", "--text"):
+        model = ["-m", TINY] if kind == "--tokens" else []
+        named, piped = (run(["eval", "--device", "ref", kind, of, "--json"] + model, stdin=b"1 2 3") for of in (path, "-"))
+        same((named.returncode, piped.returncode), (0, 0))
+        same(json.loads(piped.stdout)["mean_nll"], json.loads(named.stdout)["mean_nll"])
+        refused(run(["eval", kind, "-"] + model), 1, "standard input: empty file")
 
 
 def test_eval_refuses_bad_tokens():

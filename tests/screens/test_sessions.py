@@ -1340,6 +1340,15 @@ def test_a_damaged_manifest_keeps_what_can_be_checked():
         expect(b"two-b" in run(["sessions", "export", name + "-recovered"]).stdout, "the other branch stays")
 
 
+def test_a_damaged_session_without_a_transcript_has_no_age():
+    ask("one", "--session", "ageless", *script(ECHO))
+    changed("ageless", "session.json", lambda old: old[:len(old) // 2])
+    os.unlink(os.path.join(STORE, "ageless", "transcript.jsonl"))
+    line = next(line for line in run(["sessions"]).stdout.decode().splitlines() if line.startswith("ageless"))
+    expect("at an unknown time, damaged" in line and "days ago" not in line, line)
+    same((entry("ageless")["updated"], entry("ageless")["damaged"]), (0, True))
+
+
 def test_a_lost_beginning_is_no_answer():
     """What stands before a message is taken for an answer, but no conversation begins with one."""
     for text in ("one", "two"):

@@ -116,6 +116,44 @@ static void prints_what_it_reads(struct harness *t)
     bytes_release(&two);
 }
 
+// Sizes as people write them, to the byte; nothing that acts on a terminal.
+static void prints_for_people(struct harness *t)
+{
+    static const struct {
+        const char *text, *printed;
+    } cases[] = {
+        {"kv-cap = 4294967296", "\nkv-cap = 4GiB\n"},
+        {"kv-cap = 1536M", "\nkv-cap = 1536MiB\n"},
+        {"kv-cap = 12000000", "\nkv-cap = 12MB\n"},
+        {"kv-cap = 1000K", "\nkv-cap = 1000KiB\n"},
+        {"kv-cap = 1000001", "\nkv-cap = 1000001\n"},
+        {"kv-cap = 0", "\nkv-cap = 0\n"},
+        {"expert-cache = 12GB", "\nexpert-cache = 12GB\n"},
+        {"expert-cache = 40%", "\nexpert-cache = 40%\n"},
+        {"stop = a\\n,b", "\nstop = a\\n,b\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct options o;
+        struct options_error e;
+        struct bytes file = {0};
+        char *printed = NULL;
+        size_t size;
+        CHECK(t, read_config(&o, "", cases[i].text, &file, &e));
+        for (int escape = 0; escape < 2; escape++) {
+            if (escape)
+                snprintf(o.talk.stop.line, sizeof o.talk.stop.line, "\33[31m,b");
+            FILE *out = open_memstream(&printed, &size);
+            config_print(out, &o);
+            fclose(out);
+            if (!CHECK(t, escape ? strstr(printed, "\n#stop = \n") && !strchr(printed, 27)
+                                 : strstr(printed, cases[i].printed) != NULL))
+                printf("    %s\n", cases[i].text);
+            free(printed);
+        }
+        bytes_release(&file);
+    }
+}
+
 static void finds_the_file(struct harness *t)
 {
     char folder[] = "/tmp/moechat-config-XXXXXX", command[128];
@@ -149,7 +187,7 @@ int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(reads_settings),       TEST(flag_and_environment_win), TEST(mistakes_have_a_place),
-        TEST(prints_what_it_reads), TEST(finds_the_file),
+        TEST(prints_what_it_reads), TEST(prints_for_people),        TEST(finds_the_file),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
