@@ -127,6 +127,10 @@ $(BUILD)/tests/fault/engine/session/test_refused_memory: private LDFLAGS += \
     $(foreach f,malloc calloc realloc aligned_alloc posix_memalign strdup free \
     $(addprefix json_object_new_,object array string uint64 int64 double boolean),-Wl,--wrap=$f)
 
+# Kernels that fail: tests/fault/kernels/test_formats.c.
+$(BUILD)/tests/fault/kernels/test_formats: private LDFLAGS += \
+    $(foreach f,program_open_token program_close program_for_two_groups gpu_prove_token,-Wl,--wrap=$f)
+
 # Each sync is seen: tests/fault/kernels/test_driver_seal.c.
 $(BUILD)/tests/fault/kernels/test_driver_seal: private LDFLAGS += -Wl,--wrap=fsync
 

@@ -2,6 +2,7 @@
 // Which kinds of matrices a device has programs for, and the proof of each on the device before it is used.
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -187,13 +188,27 @@ static uint64_t token_kinds(const gpu *g, const struct gpu_format *formats, unsi
     return !g->has_mma || !g->meeting.groups || kinds == g->token_kinds || count > MOST_TOKEN_KINDS ? 0 : kinds;
 }
 
-// Ops go apart where this cannot be: the program of several kinds only saves time.
+static void say_apart(gpu *g, const char *why)
+{
+    size_t at = strlen(g->notice);
+    snprintf(g->notice + at, sizeof g->notice - at,
+             "%stokens take longer than they might, for kernels of whole layers %s", at ? "; " : "", why);
+}
+
+// Ops go apart where this cannot be, which is said: the program of several kinds only saves time.
 static void open_token(gpu *g, uint64_t kinds)
 {
-    struct program *made = program_open_token(g, kinds, NULL);
-    if (!made || !(gpu_prove_token(g, made) || (program_for_two_groups(g, made) && gpu_prove_token(g, made)))) {
-        if (made)
-            program_close(made);
+    struct gpu_error err = {.text = ""};
+    char why[sizeof err.text + 32];
+    struct program *made = program_open_token(g, kinds, &err);
+    if (!made) {
+        snprintf(why, sizeof why, "did not build: %s", err.text);
+        say_apart(g, why);
+        return;
+    }
+    if (!gpu_prove_token(g, made) && !(program_for_two_groups(g, made) && gpu_prove_token(g, made))) {
+        program_close(made);
+        say_apart(g, "did not compute as they should on this device");
         return;
     }
     if (g->token)

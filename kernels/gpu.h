@@ -83,7 +83,8 @@ unsigned gpu_list(struct gpu_info *infos, unsigned max);
 gpu *gpu_open(const struct gpu_options *options, struct gpu_error *err);
 void gpu_close(gpu *g); // NULL is fine; all its buffers must have been freed
 const struct gpu_info *gpu_describe(const gpu *g);
-// A sentence for people about what was wrong with kernels that were kept, and was mended; "": nothing.
+// A sentence for people about what was wrong with kernels that were kept, and was mended, or about those that tokens
+// have to do without; "": nothing.
 const char *gpu_notice(const gpu *g);
 
 // In a helper: does a job, ends when standard input does. 0, or a code with *err filled.
