@@ -2,12 +2,14 @@
 // Binaries of programs, kept between runs: one file each, a header and the binary.
 #include "kernels/binary_cache.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <openssl/evp.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -152,6 +154,29 @@ static bool write_whole(int fd, const void *data, size_t bytes)
     return true;
 }
 
+// Files that a process was ended in the middle of: whoever writes one has it locked.
+void cache_tidy(const char *folder)
+{
+    int within = open_folder(folder), list = within >= 0 ? dup(within) : -1;
+    DIR *dir = list >= 0 ? fdopendir(list) : NULL;
+    for (const struct dirent *at; dir && (at = readdir(dir));) {
+        size_t n = strlen(at->d_name);
+        if (strncmp(at->d_name, "kernels-", 8) != 0 || n < 5 || strcmp(at->d_name + n - 4, ".tmp") != 0)
+            continue;
+        int fd = openat(within, at->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            unlinkat(within, at->d_name, 0);
+        if (fd >= 0)
+            close(fd);
+    }
+    if (dir)
+        closedir(dir);
+    else if (list >= 0)
+        close(list);
+    if (within >= 0)
+        close(within);
+}
+
 // A file of ours alone; what an earlier process of our number left is in its way.
 static int open_beside(int folder, const char *name)
 {
@@ -159,6 +184,10 @@ static int open_beside(int folder, const char *name)
     int fd = openat(folder, name, flags, 0600);
     if (fd < 0 && errno == EEXIST && unlinkat(folder, name, 0) == 0)
         fd = openat(folder, name, flags, 0600);
+    if (fd >= 0)
+        flock(fd,
+              LOCK_EX |
+                  LOCK_NB); // against cache_tidy; where there are no locks it may take the file, and it is built again
     return fd;
 }
 

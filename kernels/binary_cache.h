@@ -28,6 +28,8 @@ unsigned char *cache_load(const char *folder, const struct digest *key, size_t *
 // Is there a file that looks like it?
 bool cache_has(const char *folder, const struct digest *key);
 void cache_save(const char *folder, const struct digest *key, const unsigned char *binary, size_t bytes);
+// Removes what processes that were killed have left half written.
+void cache_tidy(const char *folder);
 // Does the folder, which is made when missing, take files?
 bool cache_takes(const char *folder);
 // Waits until no other process has the lock of this key, and takes it until this one ends. Where that cannot be, both

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Devices: what there is, which one a selector names, what is peculiar about it.
 #include "kernels/device.h"
+#include "kernels/binary_cache.h"
 #include "kernels/helpers.h"
 
 #include <CL/cl_ext.h>
@@ -274,6 +275,7 @@ static void choose_kernels(gpu *g, const struct gpu_options *options, enum gpu_s
     g->helper = options->helper;
     if (options->cache_dir && (!driver_keeps(g) || options->always_cache))
         g->cache_folder = strdup(options->cache_dir); // NULL: done without
+    cache_tidy(g->cache_folder);
 }
 
 gpu *gpu_open_bare(const struct gpu_options *options, enum gpu_shape shape, struct gpu_error *err)

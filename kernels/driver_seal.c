@@ -240,12 +240,23 @@ static bool write_list(int within, const char *key, const struct list *list)
     return fsync(within) == 0;
 }
 
-// One process at a time looks and removes. Whoever holds it longer is not waited for.
-static void lock_cache(int within)
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+// One process at a time looks and removes. Whoever holds it longer is not waited for: false.
+static bool lock_cache(int within)
 {
     const struct timespec nap = {.tv_nsec = 10000000};
-    for (int ms = 0; flock(within, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK && ms < PATIENCE_MS; ms += 10)
+    const int64_t end = now_ms() + PATIENCE_MS;
+    bool locked;
+    while (!(locked = flock(within, LOCK_EX | LOCK_NB) == 0) && (errno == EWOULDBLOCK || errno == EINTR) &&
+           now_ms() < end)
         nanosleep(&nap, NULL);
+    return locked;
 }
 
 static bool has_end(const char *name, const char *end)
@@ -494,6 +505,17 @@ static void make_mark(struct driver_seal *seal)
     }
 }
 
+// Lists that a process was ended in the middle of: they are written by who holds the lock.
+static void remove_unfinished(int within)
+{
+    DIR *root = open_dir(within, ".");
+    for (const struct dirent *entry; root && (entry = readdir(root));)
+        if (strncmp(entry->d_name, "moechat-", strlen("moechat-")) == 0 && has_end(entry->d_name, ".new"))
+            unlinkat(within, entry->d_name, 0);
+    if (root)
+        closedir(root);
+}
+
 void seal_open(struct driver_seal *seal, const char *folder, const char *key, unsigned wanted, char *notice)
 {
     *seal = (struct driver_seal){.within = -1, .mark_fd = -1, .wanted = wanted};
@@ -507,7 +529,8 @@ void seal_open(struct driver_seal *seal, const char *folder, const char *key, un
     snprintf(seal->folder, sizeof seal->folder, "%s", folder);
     for (size_t n = strlen(seal->folder); n > 1 && seal->folder[n - 1] == '/';)
         seal->folder[--n] = 0;
-    lock_cache(seal->within);
+    if (lock_cache(seal->within))
+        remove_unfinished(seal->within);
     bool left = remove_left_over(seal->within, &removed);
     bool listed = read_list(seal->within, key, &list);
     unsigned torn = listed ? check_listed(seal->within, &list, &missing) : 0;

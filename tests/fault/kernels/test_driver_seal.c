@@ -5,9 +5,11 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -496,6 +498,32 @@ static void a_list_that_cannot_be_written_costs_nothing(struct harness *t)
     end(&rig);
 }
 
+// A list that a process was killed in the middle of writing goes at the next start, but not while another looks.
+static void half_written_lists_are_removed(struct harness *t)
+{
+    struct rig rig;
+    struct driver_seal seal;
+    char path[PATH_MAX];
+    begin(&rig, t);
+    start(&rig, "CD");
+    snprintf(path, sizeof path, "%s/moechat-%s.999999.new", rig.folder, other_key);
+    write_file(&rig, path, "half", 4);
+    int other = open(rig.folder, O_RDONLY | O_DIRECTORY);
+    CHECK(t, other >= 0 && flock(other, LOCK_EX) == 0);
+    struct timespec from, to;
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    CHECK(t, open_seal(&rig, &seal));
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    CHECK(t, to.tv_sec - from.tv_sec >= 1); // it was waited for
+    CHECK_EQ(t, count(&rig, ".new"), 1);
+    close(other);
+    seal_close(&seal, true);
+    CHECK(t, open_seal(&rig, &seal));
+    seal_close(&seal, true);
+    CHECK_EQ(t, count(&rig, ".new"), 0);
+    end(&rig);
+}
+
 static void without_a_folder_there_is_no_seal(struct harness *t)
 {
     struct driver_seal seal;
@@ -514,7 +542,7 @@ int main(int argc, char **argv)
         TEST(what_no_list_has_goes_after_a_failure),    TEST(nothing_goes_while_another_builds),
         TEST(what_is_older_than_the_boot_needs_a_list), TEST(a_damaged_list_is_none),
         TEST(without_a_folder_there_is_no_seal),        TEST(a_list_that_cannot_be_written_costs_nothing),
-        TEST(what_others_removed_is_listed_anew),
+        TEST(what_others_removed_is_listed_anew),       TEST(half_written_lists_are_removed),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -337,6 +338,31 @@ static void folders_that_take_nothing_are_known(struct harness *t)
     CHECK(t, rmdir(path) == 0 && rmdir(folder) == 0);
 }
 
+// What a killed process has left half written goes at the next start; what one is writing stays.
+static void half_written_binaries_are_removed(struct harness *t)
+{
+    char folder[] = "/tmp/moechat-tidy-XXXXXX", left[80], written[80], other[80];
+    CHECK(t, mkdtemp(folder) != NULL);
+    snprintf(left, sizeof left, "%s/kernels-0123.bin.999999.tmp", folder);
+    snprintf(written, sizeof written, "%s/kernels-4567.bin.1.tmp", folder);
+    snprintf(other, sizeof other, "%s/other.tmp", folder);
+    const char *const paths[] = {left, written, other};
+    FILE *files[3];
+    for (int i = 0; i < 3; i++) {
+        files[i] = fopen(paths[i], "wx");
+        CHECK(t, files[i] && fputs("half", files[i]) >= 0);
+    }
+    CHECK_EQ(t, flock(fileno(files[1]), LOCK_EX), 0);
+    cache_tidy(NULL);
+    cache_tidy(folder);
+    CHECK(t, access(left, F_OK) != 0 && access(written, F_OK) == 0 && access(other, F_OK) == 0);
+    for (int i = 0; i < 3; i++) {
+        fclose(files[i]);
+        unlink(paths[i]);
+    }
+    CHECK_EQ(t, rmdir(folder), 0);
+}
+
 static void nonsense_is_no_job(struct harness *t)
 {
     static const char *const jobs[] = {"",
@@ -363,6 +389,7 @@ int main(int argc, char **argv)
                                                 TEST(parts_are_built_beside_and_loaded),
                                                 TEST(without_a_cache_nobody_helps),
                                                 TEST(folders_that_take_nothing_are_known),
+                                                TEST(half_written_binaries_are_removed),
                                                 TEST(nonsense_is_no_job)};
     if (argc == 3)
         return behave(argv[1], argv[2]);
