@@ -51,7 +51,7 @@ TESTS         = $(TEST_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS       = $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 
-.PHONY: warps test-long test-llama tsan soak power eio whole mutate valgrind oclgrind test-memory all deps chat tests check unit golden screens typist asan-tests fuzz fuzz-library bench layers format install clean
+.PHONY: warps test-long test-llama tsan soak power eio whole mutate reach valgrind oclgrind test-memory all deps chat tests check unit golden screens typist asan-tests fuzz fuzz-library bench layers format install clean
 all: $(PROGRAM)
 
 # Installs what is missing, through sudo when not root; does nothing when all is there.
@@ -241,8 +241,13 @@ warps: export MOECHAT_CONFIG = none
 warps: tests
 	@LIMIT=3600 sh tests/run.sh $(WARPS_MORE)
 
+# Which tests run which line, each measured by itself; then the mistakes that no test could notice, by file.
+reach: tests
+	python3 tests/mutate/reach.py
+	python3 tests/mutate/reach.py --bare
+
 # MUTATIONS one-line mistakes, chosen by MUTATION_SEED, and the test that notices each; an hour or two on two processors,
-# and less with MUTATION_JOBS on more. make check tries three.
+# and less with MUTATION_JOBS on more, or with --reached after `make reach`. make check tries three.
 MUTATIONS ?= 200
 MUTATION_SEED ?= 1
 MUTATION_JOBS ?= 1

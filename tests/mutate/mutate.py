@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Puts one-line mistakes into the sources and says which test noticed each: what none notices, none guards.
 
-    mutate.py [--seed 1] [--count 200] [--minutes 0] [--only PATH]... [--quick] [--own] [--wide] [--sanitized] [--jobs 1] [--longest 0]
+    mutate.py [--seed 1] [--count 200] [--minutes 0] [--only PATH]... [--quick] [--own] [--wide] [--sanitized] [--jobs 1] [--longest 0] [--reached [--budget 60]]
     mutate.py --at FILE:LINE            every mutation of that line
     mutate.py --again FILE              those that stand in what an earlier run printed as survivors
     mutate.py --list                    the choice of that seed, without trying it
@@ -16,7 +16,9 @@ then, with --wide, on every other test, the goldens and the screens. HOME, TMPDI
 folders of their own, for nobody knows what a mutant does. The same seed and the same sources give the same choice. What does not
 compile counts for nothing; what changes nothing stands in equivalent.txt, with the reason, and is not tried. With --jobs, as
 many copies at a time, build/mutate/0 and so on; there each test is first tried on the tree as it is, and those that fail, or take
-longer than --longest, are left out, which is said.
+longer than --longest, are left out, which is said. With --reached a line of C is tried on the tests that run it (reach.py measured
+which): those named for the module first, then whichever are quickest, --budget seconds of them, and half as many of them again
+under the sanitizers.
 
 A line for each, the survivors with their change at the end, then the count; status 1 when the tree itself fails its tests.
 """
@@ -43,6 +45,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 EQUIVALENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "equivalent.txt")
 HOUSES = ("kernels", "engine", "tokenizer", "app")
+UNCOMPILED = "the compiler"
 UNRUN = ("ptx.cl",)  # NVIDIA's instructions, in whose place tests/emulate has functions of its own
 LEAKS = os.path.join(ROOT, "tests/leaks.txt")
 SANITIZED_SCREENS = ("test_chat.py", "test_full.py")  # as tests/sanitized_screens.sh has them
@@ -394,7 +397,7 @@ class Scratch:
                 if existed:
                     os.utime(there)
         for folder in ("build", "build/asan"):
-            for entry in ("app", "engine", "kernels", "tokenizer", "kernels_cl.c", "kernels_cl.o", "libmoechat.a", "cache"):
+            for entry in ("app", "engine", "kernels", "tokenizer", "kernels_cl.c", "kernels_cl.o", "libmoechat.a", "cache", "tests"):
                 here, there = (os.path.join(base, folder, entry) for base in (self.root, self.folder))
                 if os.path.isdir(here) and not os.path.exists(there):
                     shutil.copytree(here, there, copy_function=shutil.copy2)
@@ -422,7 +425,7 @@ class Scratch:
             os.makedirs(private + name, mode=0o700)
         env.update(HOME=private, TMPDIR=private + "/tmp", XDG_CONFIG_HOME=private + "/config", XDG_DATA_HOME=private + "/data",
                    XDG_STATE_HOME=private + "/state", XDG_RUNTIME_DIR=private + "/run", MOECHAT_CONFIG="none",
-                   XDG_CACHE_HOME=os.path.join(self.folder, "build/cache"), ASAN_OPTIONS="intercept_tls_get_addr=0")
+                   XDG_CACHE_HOME=os.path.join(self.folder, "build/cache"), ASAN_OPTIONS="intercept_tls_get_addr=0:use_sigaltstack=0")
         return env
 
     def make(self, targets, sanitized=False):
@@ -478,9 +481,11 @@ def commands(tests, sanitized):
     for test in tests:
         command = [word.format(build=build) for word in test.command]
         if sanitized and command[0] == "python3":
-            if test.name in SANITIZED_SCREENS:
+            if test.name.split()[0] in SANITIZED_SCREENS:
                 yield Test(test.name + " (sanitized)", ["build/asan/moechat"],
                            ["env", "MOECHAT_PROGRAM=build/asan/moechat", "LSAN_OPTIONS=suppressions=%s:print_suppressions=0" % LEAKS] + command)
+            continue
+        if sanitized and test.name.startswith("golden"):
             continue
         if sanitized and test.name == "test_kinds":
             command.append("unopened")
@@ -512,11 +517,13 @@ def catch(scratch, site, tests, sanitized=False):
     for i, test in enumerate(chosen):
         key, fails = " ".join(test.command), False
         if not built.issuperset(test.targets):
-            ahead = {target for t in chosen[i:i + 4] for target in t.targets}
+            ahead = {target for t in chosen[i:i + 2] for target in t.targets}
             fails = not scratch.make(ahead, sanitized)
             built |= ahead
+            if fails and not scratch.make([object_of(site)]):
+                return UNCOMPILED
         began = time.monotonic()
-        limit = 60 + 10 * scratch.times.get(key, 24) + (300 if site.path.endswith(".cl") else 0)
+        limit = 20 + 10 * scratch.times.get(key, 24) + (300 if site.path.endswith(".cl") else 0)
         if fails or not scratch.passes(test.command, limit):
             if is_sound(scratch, test, site, sanitized):
                 return test.name
@@ -565,7 +572,7 @@ def asked_for(sites, guards, options):
         tests = tests_of(guards, site, options) + (guards.wide() if options.wide else [])
         found.update({(t.name, False): t for t in commands(tests, False)})
         if options.sanitized and not site.path.endswith(".cl"):
-            found.update({(t.name, True): t for t in commands([t for t in tests if not t.name.startswith("golden")], True)})
+            found.update({(t.name, True): t for t in commands(tests, True)})
     return [(test, sanitized) for (_, sanitized), test in found.items()]
 
 
@@ -612,7 +619,21 @@ def object_of(site):
     return "build/%s.o" % os.path.splitext(site.path)[0]
 
 
+def reached(guards, site, options, sanitized=False):
+    """The tests that run the line, the module's own first, as many as the budget has seconds for; at least one."""
+    named, left, tests = {t.name for t in guards.of(site.path)}, options.budget / (2 if sanitized else 1), []
+    for test, seconds in sorted(options.reach.of(site.path, site.line), key=lambda each: (each[0].name.split()[0] not in named, each[1])):
+        if sanitized and not list(commands([test], True)):
+            continue
+        left -= seconds
+        if left >= 0 or not tests:
+            tests.append(test)
+    return tests
+
+
 def tests_of(guards, site, options):
+    if getattr(options, "reach", None) and not site.path.endswith(".cl"):
+        return reached(guards, site, options)
     tests = guards.of(site.path, site.line, getattr(options, "own", False))
     if options.quick:
         tests = [t for t in tests if t.command[0] != "python3" and not t.name.startswith("golden")]
@@ -633,17 +654,17 @@ def attempt(scratch, site, guards, options):
     tests = tests_of(guards, site, options)
     try:
         scratch.write(site.path, scratch.mutant)
-        if not scratch.make([object_of(site)]):
-            return Outcome(site, "uncompiled", None)
         by = catch(scratch, site, tests)
+        if by == UNCOMPILED or not tests and not scratch.make([object_of(site)]):
+            return Outcome(site, "uncompiled", None)
         if not by and options.sanitized and not site.path.endswith(".cl"):
-            by = catch(scratch, site, [t for t in tests if not t.name.startswith("golden")], sanitized=True)
+            by = catch(scratch, site, reached(guards, site, options, True) if options.reach else tests, sanitized=True)
         if not by and options.wide:
             named = {tuple(t.command) for t in tests}
             by = catch(scratch, site, [t for t in guards.wide() if tuple(t.command) not in named])
     finally:
         scratch.write(site.path, scratch.original)
-    return Outcome(site, "caught" if by else "survives", by)
+    return Outcome(site, "caught" if by else "survives", by or (None if tests else "no test runs it"))
 
 
 def one_by_one(order, scratch, guards, options, outcomes):
@@ -670,7 +691,7 @@ def unknown(order, known, passed_over):
 
 def told(outcome):
     site = outcome.site
-    ending = {"caught": "caught by %s" % outcome.by, "survives": "SURVIVES", "uncompiled": "does not compile"}[outcome.verdict]
+    ending = {"caught": "caught by %s" % outcome.by, "survives": "SURVIVES" + (", " + outcome.by if outcome.by else ""), "uncompiled": "does not compile"}[outcome.verdict]
     return "%s:%d: %s: %s" % (site.path, site.line, site.kind, ending)
 
 
@@ -712,6 +733,8 @@ def parsed():
     parser.add_argument("--own", action="store_true", help="the module's own tests alone, where it has any: for a first look")
     parser.add_argument("--wide", action="store_true")
     parser.add_argument("--sanitized", action="store_true")
+    parser.add_argument("--reached", action="store_true")
+    parser.add_argument("--budget", type=float, default=60, help="with --reached: seconds of tests for a mutation")
     parser.add_argument("--jobs", type=int, default=1, help="copies of the tree, tried at a time")
     parser.add_argument("--longest", type=float, default=0, help="with --jobs: leave out tests that take longer")
     parser.add_argument("--scratch", default=os.path.join(ROOT, "build/mutate"))
@@ -724,10 +747,18 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     began, known, passed_over = time.monotonic(), equivalents(), []
     scratch = Scratch(ROOT, options.scratch)
+    options.reach = None
+    if options.reached:
+        import reach  # which needs what stands above
+        options.reach = reach.Reach()
     copied = not options.list and options.jobs == 1
     if copied:
         scratch.copy()
     tree = options.scratch if copied else ROOT  # the copy stays as it is while people write on
+    for test, seconds, _ in options.reach.tests.values() if options.reach else ():
+        key = " ".join(next(commands([test], False)).command)
+        scratch.times.setdefault(key, seconds)
+        scratch.sound.setdefault(key, True)  # it passed when it was measured
     guards = Guards(tree)
     if options.at:
         path, line = options.at.rsplit(":", 1)

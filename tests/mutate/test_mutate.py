@@ -11,7 +11,8 @@ import sys
 import tempfile
 
 import mutate
-from mutate import ROOT, Site
+import reach
+from mutate import ROOT, Site, Test
 
 SOURCE = "app/util/words.c"
 
@@ -118,6 +119,27 @@ g
         assert {line: tuple(got[i]) for i, line in enumerate(text.split("\n")) if line in want and line} == want
 
 
+def what_runs_the_line_is_tried():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "lines.json")
+        measured = reach.Reach(path)
+        measured.could = {"app/util/words.c": 1 << 4 | 1 << 9}
+        for name, seconds, lines in (("test_words", 7, 1 << 4), ("test_full.py slow", 30, 1 << 4), ("test_full.py quick", 1, 1 << 4), ("test_pipes.py other", 1, 1 << 9),
+                                     ("golden x ref", 2, 1 << 4)):
+            measured.tests[name] = Test(name, [], ["python3", name] if ".py" in name else [name]), seconds, {"app/util/words.c": lines}
+        measured.store(path)
+        options = argparse.Namespace(reach=reach.Reach(path), budget=10)
+
+    def tried(line, sanitized=False):
+        site = Site("app/util/words.c", line, "edge", "", "")
+        return [t.name for t in mutate.reached(mutate.Guards(ROOT), site, options, sanitized)]
+    assert tried(4) == ["test_words", "test_full.py quick", "golden x ref"]  # its own first, then the quickest that fit
+    assert tried(8) == tried(4)  # of a statement of several lines
+    assert tried(9) == ["test_pipes.py other"] and tried(3) == []
+    assert tried(4, True) == ["test_words"]  # half of the budget, what can be sanitized
+    assert tried(9, True) == []
+
+
 def says_which_test_caught_it():
     options = argparse.Namespace(quick=False, sanitized=False, wide=False)
     guards = mutate.Guards(ROOT)
@@ -143,7 +165,7 @@ def says_which_test_caught_it():
 
 TESTS = [makes_each_kind, what_is_the_same_by_its_form_is_not_made, leaves_words_alone, the_seed_chooses, equivalents_are_still_there,
          earlier_survivors_are_found_where_they_stood, every_source_has_a_guard,
-         parts_of_kernels_tests_are_there, kernels_are_tried_as_they_are_compiled, says_which_test_caught_it]
+         parts_of_kernels_tests_are_there, kernels_are_tried_as_they_are_compiled, what_runs_the_line_is_tried, says_which_test_caught_it]
 
 
 def main():
