@@ -1596,5 +1596,45 @@ def test_a_session_that_another_program_changes_is_left_alone_and_forked():
         expect([s for s in found if s["name"] == "other" and s["kv_bytes"] > 0], "the fork has rows: %r" % found)
 
 
+def test_what_is_not_there_is_said():
+    """Commands before anything was said or saved; what each answers stands in a line or two, and nothing else does."""
+    home = dict(HOME=SCRATCH, XDG_DATA_HOME=SCRATCH + "/nothing-yet", XDG_STATE_HOME=SCRATCH + "/nothing-yet")
+    asked = (("/sessions", "No saved sessions."), ("/load", "/load takes the name of a session:\nNo saved sessions."),
+             ("/delete", "/delete takes the name of a session; /sessions lists them."), ("/redo x", "/redo takes a number of messages."),
+             ("/tree", "Nothing was said yet."), ("/heat", "No experts used yet."), ("/undo", "No message to take back."),
+             ("/retry", "No message to send again."), ("/save", "Nothing to save yet; each turn will be saved."),
+             ("/edit 3", "No such message to edit; /edit takes its number from the end and the new text."),
+             ("/keys zzz", "Keys\n  No such key."), ("/help zzz", "Nothing found; /help lists all commands and keys."))
+    result = run(["--plain"] + script("turn\necho\n"), "".join(command + "\n" for command, _ in asked).encode(), env=environment(**home), together=True)
+    said = result.stdout.decode()
+    same(said[said.index("for help.\n") + 10:], "".join(answer + "\n" for _, answer in asked))
+    for args, note in ((["--session", "talk"], 'New session "talk".'), (["--continue"], 'Session "talk": 2 messages, 9 tokens, used just now, model fake.')):
+        result = run(["run", "-p", "hi"] + args + script("turn\necho\n"), env=environment(**home))
+        same((result.returncode, result.stderr.decode()), (0, "moechat: %s\n" % note))
+    same(run(["--plain", "--continue"] + script("turn\necho\n"), b"", env=environment(**dict(home, XDG_DATA_HOME=SCRATCH + "/none"))).stderr.count(
+        b"No session yet; this starts one."), 1)
+
+
+def test_ages_of_sessions():
+    """By what was written last, where neither the manifest nor a line says when it was used."""
+    home = dict(HOME=SCRATCH, XDG_DATA_HOME=SCRATCH + "/ages", XDG_STATE_HOME=SCRATCH + "/ages")
+    same(run(["run", "-p", "hi", "--session", "first"] + script("turn\necho\n"), env=environment(**home)).returncode, 0)
+    sessions = SCRATCH + "/ages/moechat/sessions/"
+    os.remove(sessions + "first/session.json")
+    with open(sessions + "first/transcript.jsonl", "w") as file:
+        file.write("what is no line\n")
+    ages = ((30, "just now"), (70, "1 min ago"), (3590, "59 min ago"), (3610, "1 h ago"), (2 * 86400 - 30, "47 h ago"), (2 * 86400 + 30, "2 days ago"),
+            (-3600, "just now"), (400 * 86400 + 30, "400 days ago"))
+    now = time.time()
+    for i, (seconds, _) in enumerate(ages):
+        shutil.copytree(sessions + "first", sessions + "s%d" % i)
+        os.utime(sessions + "s%d/transcript.jsonl" % i, (now - seconds, now - seconds))
+    shutil.rmtree(sessions + "first")
+    said = run(["sessions"], env=environment(**home)).stdout.decode()
+    told = dict(re.findall(r"(?m)^ *(s\d)\s+(.*), damaged; /load or --session offers what can be read$", said))
+    same(told, {"s%d" % i: words for i, (_, words) in enumerate(ages)})
+    same([line.split()[0] for line in said.splitlines() if line.strip()][-1], "s7")  # the oldest
+
+
 if __name__ == "__main__":
     main(globals())

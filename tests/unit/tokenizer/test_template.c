@@ -714,9 +714,58 @@ static void sections_are_told_apart_and_closed(struct harness *t)
     CHECK_EQ(t, system(command), 0);
 }
 
+// The tokens of an earlier answer that has `code` before and behind its word; 0: neither.
+static size_t encode_between(struct harness *t, const tok_template *turns, uint32_t code, struct tok_ids *list)
+{
+    char text[16] = "";
+    size_t n = 0;
+    for (int i = 0; i < 2; i++) {
+        if (code >= 0x800)
+            text[n++] = (char)(0xE0 | code >> 12);
+        if (code >= 0x80)
+            text[n++] = (char)((code >= 0x800 ? 0x80 : 0xC0) | (code >> 6 & (code >= 0x800 ? 63 : 31)));
+        if (code)
+            text[n++] = (char)(code >= 0x80 ? 0x80 | (code & 63) : code);
+        if (i == 0)
+            n += (size_t)snprintf(text + n, sizeof text - n, "yes");
+    }
+    struct tok_turn said[] = {{TOK_USER, "a", 1}, {TOK_ASSISTANT, text, n}, {TOK_USER, "b", 1}};
+    list->count = 0;
+    CHECK_EQ(t, tok_template_encode(turns, &(struct tok_prompt){said, 3, true, false}, list, NULL, NULL), TOK_OK);
+    return list->count;
+}
+
+static void white_space_is_pythons(struct harness *t)
+{
+    static const uint32_t edges[][2] = {{9, 13},          {0x1C, 0x20},     {0x85, 0x85},     {0xA0, 0xA0},
+                                        {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
+                                        {0x205F, 0x205F}, {0x3000, 0x3000}};
+    tok *tokenizer = NULL;
+    tok_template *turns = NULL;
+    struct tok_ids bare = {0}, list = {0};
+    if (!CHECK_EQ(t, tok_open("huggingface", "tests/unit/data/bpe-glm.json", &tokenizer, NULL), TOK_OK) ||
+        !CHECK_EQ(t, tok_template_open("glm-5.2", tokenizer, &turns, NULL), TOK_OK))
+        return;
+    encode_between(t, turns, 0, &bare);
+    for (uint32_t code = 1; code < 0x3100; code++) {
+        bool space = false;
+        for (size_t i = 0; i < sizeof edges / sizeof edges[0]; i++)
+            space |= edges[i][0] <= code && code <= edges[i][1];
+        encode_between(t, turns, code, &list);
+        if (!CHECK_EQ(t, list.count == bare.count && memcmp(list.ids, bare.ids, bare.count * sizeof *bare.ids) == 0,
+                      space))
+            printf("    of U+%04X\n", (unsigned)code);
+    }
+    tok_ids_release(&bare);
+    tok_ids_release(&list);
+    tok_template_close(turns);
+    tok_close(tokenizer);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(a_conversation),
+                                                TEST(white_space_is_pythons),
                                                 TEST(unknown_templates),
                                                 TEST(renderings_are_transformers),
                                                 TEST(unfinished_thinking_is_left_out),

@@ -93,6 +93,12 @@ static void likely_tokens_have_colours(struct harness *t)
     CHECK_EQ(t, row[12].style, STYLE_NOTICE);
     CHECK(t, row[20].base == '1' && row[20].style == STYLE_TEXT);
     CHECK(t, row[32].base == '0' && row[32].style == STYLE_UNLIKELY && row[36].style == STYLE_UNLIKELY);
+    say(transcript, ENTRY_NOTICE, "a 50 %, b 10 %"); // each at its edge
+    CHECK(t, transcript_style_likely(transcript));
+    transcript_resize(transcript, 2, 60);
+    transcript_draw(transcript, &cells);
+    CHECK(t, row[2].base == '5' && row[2].style == STYLE_LIKELY);
+    CHECK(t, row[10].base == '1' && row[10].style == STYLE_TEXT);
     cells_release(&cells);
     transcript_free(transcript);
 }
