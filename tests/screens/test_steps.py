@@ -155,7 +155,8 @@ def test_bench_stream():
     same(seen["same_answers"], True)
     expect(len(seen["rows"]) >= 12 and all(row["decode_tokens_per_s"] > 0 for row in seen["rows"]), "a row a technique")
     expect(all(rate > 0 for rate in seen["reads_bytes_per_s"]), "reads were measured")
-    expect(seen["reads_from_disk_share"] is None or 0 <= seen["reads_from_disk_share"] <= 1, seen["reads_from_disk_share"])
+    if os.path.exists("/proc/self/io"):  # where what was read can be known, it is, though it be 0
+        expect(0 <= seen["reads_from_disk_share"] <= 1, seen["reads_from_disk_share"])
     expect(seen["fetched_from_disk"]["bytes_per_s"] > 0 and seen["fetched_from_disk"]["ratio"] > 0, "and the cache beside it")
     same(seen["fetched_from_host"], None)
     expect(all(row["bound_holds"] == (row["time_to_bound"] >= 0.95) for row in seen["rows"]), "what can't be is flagged")

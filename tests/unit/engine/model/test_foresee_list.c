@@ -124,10 +124,23 @@ static void what_holds_no_model_is_refused(struct harness *t)
     CHECK(t, !l.models);
 }
 
+// Some, and no more than there is.
+static void memory_is_asked_for(struct harness *t)
+{
+    unsigned long long kb = 0;
+    char line[128];
+    FILE *file = fopen("/proc/meminfo", "r");
+    while (file && fgets(line, sizeof line, file) && sscanf(line, "MemTotal: %llu kB", &kb) != 1)
+        ;
+    CHECK(t, file && fclose(file) == 0 && kb);
+    uint64_t left = moe_memory_left();
+    CHECK(t, left > 1 << 20 && left <= kb * 1024);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(parts_make_models), TEST(known_names_have_needs),
                                                 TEST(each_name_is_of_its_own_shape),
-                                                TEST(what_holds_no_model_is_refused)};
+                                                TEST(what_holds_no_model_is_refused), TEST(memory_is_asked_for)};
     return HARNESS_RUN(tests, argc, argv);
 }
