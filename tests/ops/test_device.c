@@ -114,6 +114,9 @@ static void fences_pass_in_order(struct harness *t)
         }
         gpu_fence_wait(g, first);
         CHECK(t, gpu_fence_passed(g, first));
+        uint64_t waits = gpu_counters(g).waits;
+        gpu_fence_wait(g, first); // once more: not for those behind it
+        CHECK_EQ(t, gpu_counters(g).waits, waits);
         gpu_fence_wait(g, last);
         CHECK(t, gpu_fence_passed(g, last) && gpu_fence_passed(g, first + 50));
         gpu_op_copy(g, &(struct args_copy){sizeof zero}, a, b);

@@ -248,6 +248,22 @@ static void what_is_too_long_is_said(struct harness *t)
     close_place(p);
 }
 
+static void what_must_be_allowed_is_said(struct harness *t)
+{
+    static const struct {
+        int code;
+        bool denied;
+    } codes[] = {{EACCES, true}, {EPERM, true}, {ENOENT, false}, {EIO, false}};
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        struct store_error error;
+        CHECK_EQ(t, store_fail_path("/a/b/session.json", codes[i].code, &error), STORE_IO);
+        CHECK(t,
+              strstr(error.text, "/a/b/session.json: ") == error.text && strstr(error.text, strerror(codes[i].code)));
+        CHECK_EQ(t, strstr(error.text, "; reading and writing must be allowed in /a/b (see ls -ld)") != NULL,
+                 codes[i].denied);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -255,6 +271,7 @@ int main(int argc, char **argv)
         TEST(one_who_looks_is_no_other_moechat), TEST(the_cap_writes_no_manifest_over_damage),
         TEST(what_is_not_allowed_is_said),       TEST(what_somebody_else_sweeps_up_is_removed),
         TEST(what_could_not_be_removed_is_said), TEST(what_is_too_long_is_said),
+        TEST(what_must_be_allowed_is_said),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
