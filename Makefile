@@ -146,9 +146,11 @@ ALL_GOLDENS := $(patsubst %/golden.json,%,$(wildcard tests/golden/*/golden.json)
 GOLDENS := $(filter-out tests/golden/long-%,$(ALL_GOLDENS))
 SCREENS := $(wildcard tests/screens/*.sh tests/screens/test_*.py)
 CHUNKS   = --chunk 1 --chunk 7 --chunk 64 --chunk 0
+# Plain C takes its time with long texts; its way of reading is one, whatever the chunk.
+CHUNKS_ON = $(if $(and $(filter ref,$(2)),$(filter %/demo-1100 %/demo-1500,$(1))),--chunk 1 --chunk 0,$(CHUNKS))
 # Packages, and checkpoints as they are; what runs as it is is packed on one device, for packing is the same on all.
 PACKED = $(filter tests/golden/gguf-% tests/golden/mlx-%,$(GOLDENS))
-GOLDENS_ON = $(foreach g,$(filter-out tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(1) $(CHUNKS) $(if \
+GOLDENS_ON = $(foreach g,$(filter-out tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(1) $(call CHUNKS_ON,$(g),$(1)) $(if \
         $(filter ref,$(1)),$(if $(filter $(g),$(PACKED)),--convert ./$(PROGRAM)))') \
     $(foreach g,$(filter tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(1) --chunk 1 --chunk 0 --convert ./$(PROGRAM)')
 # More than 32768 tokens: fast kernels alone, and all at once but for the last tokens.
@@ -182,6 +184,11 @@ check: export ASAN_OPTIONS = intercept_tls_get_addr=0:use_sigaltstack=0
 # One list, one count: the plain build's tests, goldens and screens, then the same tests under the sanitizers. The screens
 # begin when the kernels that they need are built, and early enough to end before the others.
 ASAN = build/asan
+# They wait for the disk and the clock more than they compute.
+WAITING = $(addprefix fault/app/store/test_,store_faults power session_lives) fault/engine/convert/test_convert_power \
+    unit/engine/walk/test_pace unit/engine/walk/test_prompts
+# What of them is enough under the sanitizers, for the rest goes the same ways.
+PARTLY  = ops/test_kinds ops/test_token unit/engine/session/test_identity
 asan-tests:
 	$(MAKE) BUILD=$(ASAN) SANITIZE='address undefined' OPT='-O1 -g -fno-omit-frame-pointer' tests
 
@@ -189,8 +196,10 @@ check: tests asan-tests
 	@sh tests/run.sh tests/layers.sh tests/covered.sh $(TESTS) \
 	    $(GOLDENS_CPU) '--waiting $(SCREENS) tests/sanitized_screens.sh' $(call GOLDENS_ON,ref) $(WARPS_FEW) \
 	    tests/unit/compare_tokenizers.sh tests/mutate/test_mutate.py tests/fault/test_eio.py \
-	    $(filter-out %/test_kinds %/test_token,$(TESTS:$(BUILD)/%=$(ASAN)/%)) \
+	    '--waiting $(WAITING:%=$(ASAN)/tests/%)' \
+	    $(filter-out $(addprefix $(ASAN)/tests/,$(WAITING) $(PARTLY)),$(TESTS:$(BUILD)/%=$(ASAN)/%)) \
 	    'env MOECHAT_TEST_SHAPE=cpu $(ASAN)/tests/ops/test_kinds not_opened' '$(ASAN)/tests/ops/test_token wrong groups' \
+	    '$(ASAN)/tests/unit/engine/session/test_identity small_models a_gguf' \
 	    $(foreach f,$(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=%),'$(ASAN)/tests/fuzz/fuzz_$(f) tests/fuzz/corpus/$(f)') \
 	    'python3 tests/fuzz/whole.py --lanes 1 --count 60'
 
