@@ -79,8 +79,9 @@ int64_t tree_turn(const struct chat *chat, size_t number)
 {
     struct walk walk = {0};
     const struct chat_turn *turn = NULL;
-    for (size_t n = 0; n < number && (n == 0 || turn); n += turn && chat_is_first(chat, turn))
-        turn = next_turn(chat, &walk);
+    size_t n = 0;
+    while (n < number && (turn = next_turn(chat, &walk)))
+        n += chat_is_first(chat, turn);
     return turn ? turn->number : PART_NONE;
 }
 

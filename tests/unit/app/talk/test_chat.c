@@ -665,7 +665,12 @@ static void a_tree_of_any_depth_is_printed(struct harness *t)
                                  .after = i < 2 ? PART_NONE : (int64_t)(i / 2 * 2 - 2),
                                  .role = i / 2 % 2 ? TOK_ASSISTANT : TOK_USER,
                                  .text = {.data = "one two", .length = 7}};
+    CHECK_EQ(t, tree_turn(&chat, 1), PART_NONE); // nothing was said yet
     CHECK(t, chat_restore_others(&chat, parts, 2 * DEPTH, &(struct part_language){.tokenizer = "t"}));
+    CHECK_EQ(t, tree_turn(&chat, 0), PART_NONE);
+    CHECK_EQ(t, tree_turn(&chat, 1), 0);
+    CHECK_EQ(t, tree_turn(&chat, 2 * DEPTH), 2 * DEPTH - 1);
+    CHECK_EQ(t, tree_turn(&chat, 2 * DEPTH + 1), PART_NONE);
     CHECK(t, tree_print(out, &chat, 40) && fclose(out) == 0);
     for (size_t i = 0; i < length; i++)
         n_lines += text[i] == '\n';
