@@ -77,6 +77,17 @@ GLM_NEXT = dict(
     linear_attn_config=dict(head_dim=32, num_heads=2, short_conv_kernel_size=4, gate_lower_bound=-5.0,
                             safe_gate=True, kda_layers=[0, 2, 4], full_attn_layers=[1, 3]))
 
+KIMI_LINEAR = dict(
+    vocab_size=96, hidden_size=64, intermediate_size=96, moe_intermediate_size=32, num_hidden_layers=3,
+    num_attention_heads=2, num_key_value_heads=2, num_experts=6, num_experts_per_token=2, num_shared_experts=1,
+    kv_lora_rank=32, q_lora_rank=None, qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=32, head_dim=40,
+    first_k_dense_replace=1, moe_layer_freq=1, moe_renormalize=True, moe_router_activation_func="sigmoid",
+    num_expert_group=1, topk_group=1, use_grouped_topk=True, routed_scaling_factor=2.446, mla_use_nope=True,
+    hidden_act="silu", model_max_length=256, rms_norm_eps=1e-5, rope_theta=10000.0, rope_scaling=None,
+    tie_word_embeddings=False, pad_token_id=2, bos_token_id=0, eos_token_id=1,
+    linear_attn_config=dict(head_dim=32, num_heads=2, short_conv_kernel_size=4, full_attn_layers=[3],
+                            kda_layers=[1, 2]))
+
 MODELS = {
     # three layers by their list, one with attention between two that keep states; two value heads to a key head
     "qwen35moe": dict(
@@ -112,16 +123,11 @@ MODELS = {
     # a dense layer first, attention without a rope in the third
     "kimi-linear": dict(
         model_type="kimi_linear", seed=63, group=32, layout="bf16", shards=2, bias=(0.0, 0.2),
-        config=dict(
-            vocab_size=96, hidden_size=64, intermediate_size=96, moe_intermediate_size=32, num_hidden_layers=3,
-            num_attention_heads=2, num_key_value_heads=2, num_experts=6, num_experts_per_token=2, num_shared_experts=1,
-            kv_lora_rank=32, q_lora_rank=None, qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=32, head_dim=40,
-            first_k_dense_replace=1, moe_layer_freq=1, moe_renormalize=True, moe_router_activation_func="sigmoid",
-            num_expert_group=1, topk_group=1, use_grouped_topk=True, routed_scaling_factor=2.446, mla_use_nope=True,
-            hidden_act="silu", model_max_length=256, rms_norm_eps=1e-5, rope_theta=10000.0, rope_scaling=None,
-            tie_word_embeddings=False, pad_token_id=2, bos_token_id=0, eos_token_id=1,
-            linear_attn_config=dict(head_dim=32, num_heads=2, short_conv_kernel_size=4, full_attn_layers=[3],
-                                    kda_layers=[1, 2]))),
+        config=KIMI_LINEAR),
+    # one to talk to: an MLX folder with Kimi's vocabulary and turns
+    "kimi-linear-chat": dict(
+        model_type="kimi_linear", seed=71, group=32, layout="bf16", shards=1, bias=(0.0, 0.2), folder="kimi", template="kimi-linear.jinja",
+        config=KIMI_LINEAR | dict(vocab_size=1760, model_max_length=2048, pad_token_id=1756, bos_token_id=1501, eos_token_id=1503)),
 }
 
 
@@ -751,7 +757,7 @@ def write_numbers(name, spec, folder, tensors, generator):
     model = transformers_model(spec, tensors)
     if spec["model_type"] == "glm5_next":
         ck.index_margin = pool_margin
-    if "vocabulary" in spec:  # rows are long
+    if "template" in spec:  # rows are long
         ck.compared = lambda length: [p for p in range(length) if p % 20 == 0 or p == length - 1]
     ck.write_golden(name, spec, folder, model, ck.draw_prompts(model, generator))
 
@@ -759,10 +765,26 @@ def write_numbers(name, spec, folder, tensors, generator):
 NO_MLX = ("glm5_next",)  # mlx-lm 0.32.2 has no such class
 
 
+def make_folder(folder, name, spec, tensors, generator):
+    """MLX's alone, with the files of a tokenizer of tests/unit/data."""
+    directory = os.path.join(folder, f"ck-{name}")
+    shutil.rmtree(directory, ignore_errors=True)
+    os.makedirs(directory)
+    checkpoint = os.path.join(directory, "checkpoint")
+    write_mlx(spec, tensors, checkpoint, directory)
+    for file in ("tiktoken.model", "tokenizer_config.json"):
+        shutil.copy(os.path.join(DATA, spec["folder"], file), checkpoint)
+    shutil.copy(os.path.join(DATA, "templates", spec["template"]), os.path.join(checkpoint, "chat_template.jinja"))
+    write_numbers(f"ck-{name}", spec, directory, mlx_meaning(spec, checkpoint), generator)
+
+
 def make(folder, name, spec):
     generator = np.random.default_rng(spec["seed"])
     torch.manual_seed(spec["seed"])
     tensors = random_tensors(spec, generator)
+    if "folder" in spec:
+        make_folder(folder, name, spec, tensors, generator)
+        return
     first, mlx, ggml = (os.path.join(folder, n) for n in (f"ck-{name}", f"ck-{name}-mlx", f"gguf-{name}"))
     for directory in (ggml,) if "vocabulary" in spec else (first, ggml) if spec["model_type"] in NO_MLX else (first, mlx, ggml):
         shutil.rmtree(directory, ignore_errors=True)

@@ -1128,10 +1128,10 @@ def test_ten_turns_two_undone_and_the_next_day():
     same(s.finish(), 0)
 
 
-def test_models_that_choose_their_rows_go_on_the_next_day():
-    """DeepSeek-V3.2's, GLM-5.2's and GLM-5.3-Flash's layers, vocabularies and turns, each as a file that people fetch."""
-    for name, template in ("v32", "deepseek-v3.2"), ("glm-52", "glm-5.2"), ("glm5-next", "glm-5.3"):
-        file = os.path.join(ROOT, "tests", "golden", "gguf-%s-chat" % name, "checkpoint")
+def test_models_that_choose_their_rows_and_kimi_linear_go_on_the_next_day():
+    """Layers, vocabularies and turns of DeepSeek-V3.2, GLM-5.2, GLM-5.3-Flash and Kimi-Linear, as files that people fetch."""
+    for name, template in ("gguf-v32", "deepseek-v3.2"), ("gguf-glm-52", "glm-5.2"), ("gguf-glm5-next", "glm-5.3"), ("ck-kimi-linear", "kimi-linear"):
+        file = os.path.join(ROOT, "tests", "golden", name + "-chat", "checkpoint")
         expect(re.search(rb"^turn template +%s$" % template.encode(), run(["info", file]).stdout, re.M), "its turns")
 
         def begin(*wanted):
