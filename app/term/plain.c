@@ -14,6 +14,7 @@
 #include "app/term/keys.h"
 #include "app/term/loop.h"
 #include "app/term/prompt.h"
+#include "app/term/typed.h"
 #include "app/util/progress.h"
 #include "app/util/sanitize.h"
 #include "app/talk/export.h"
@@ -270,7 +271,7 @@ static bool face_draft(void *self, const char *text)
 {
     struct plain *plain = self;
     struct pollfd typed = {.fd = STDIN_FILENO, .events = POLLIN};
-    bool behind = prompt_holds() || poll(&typed, 1, 0) > 0; // it was typed to stand by itself
+    bool behind = typed_left(prompt_typed()) > 0 || poll(&typed, 1, 0) > 0; // it was typed to stand by itself
     char *draft = plain->from_terminal && !behind ? strdup(text) : NULL;
     if (draft) {
         free(plain->draft);
@@ -349,7 +350,7 @@ static void read_keys(struct plain *plain)
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     uint64_t until = term_clock_ms() + READ_MS;
     if (plain->talk.state != TALK_IDLE && poll(&input, 1, 0) > 0 && input.revents == POLLIN)
-        prompt_hold(); // until the prompt is there
+        typed_read(prompt_typed(), STDIN_FILENO); // until the prompt is there
     else if (plain->talk.state != TALK_IDLE && input.revents)
         talk_leave(&plain->talk, term_exit_status(SIGHUP));
     while (plain->talk.state == TALK_IDLE && term_clock_ms() <= until && poll(&input, 1, 0) > 0) {
@@ -426,7 +427,7 @@ static bool line_waits(const struct plain *plain)
 
 static bool typed_waits(const struct plain *plain)
 {
-    return plain->talk.state == TALK_IDLE && prompt_stands(plain) && prompt_holds();
+    return plain->talk.state == TALK_IDLE && prompt_stands(plain) && typed_left(prompt_typed()) > 0;
 }
 
 static int patience(void *self)
@@ -440,7 +441,7 @@ static void keep_typed(struct plain *plain)
 {
     struct bytes held = {0};
     bool shown = prompt_is_shown();
-    bool fine = shown || (prompt_held_text(&held) && bytes_append(&held, "", 1));
+    bool fine = shown || (typed_text(prompt_typed(), &held) && bytes_append(&held, "", 1));
     if (fine)
         plain->keep_ms = prompt_keep_draft(shown ? prompt_draft().text : held.data, term_clock_ms());
     bytes_release(&held);
@@ -486,7 +487,7 @@ static void suspend(void *self)
 {
     const struct plain *plain = self;
     if (plain->from_terminal && plain->talk.state != TALK_IDLE) // else the shell would read it
-        prompt_hold();
+        typed_read(prompt_typed(), STDIN_FILENO);
     term_suspend();
 }
 
@@ -549,8 +550,8 @@ static void report_unread(struct plain *plain)
 static void remember_unread(struct plain *plain)
 {
     struct bytes held = {0};
-    prompt_hold();
-    bool fine = prompt_held_text(&held) && bytes_append(&held, "", 1);
+    typed_read(prompt_typed(), STDIN_FILENO);
+    bool fine = typed_text(prompt_typed(), &held) && bytes_append(&held, "", 1);
     if (!fine)
         put_paragraph(plain, "What was typed meanwhile is lost: out of memory.");
     for (char *line = fine ? held.data : NULL, *end; line && *line; line = end) {

@@ -36,11 +36,10 @@ static struct {
     struct draft_file draft_file;
     uint64_t keep_at_ms; // 0: what it holds is the draft
     FILE *nowhere;       // what readline would write when the face draws
-    struct bytes queue;
-    size_t taken; // of the queue
-    bool within;  // a function that readline has called
-    bool in_line; // that one which takes a line: readline forgets the draft behind it
-    char *next;   // so this becomes the draft then, NULL: nothing does
+    struct typed typed;  // that readline is to get
+    bool within;         // a function that readline has called
+    bool in_line;        // that one which takes a line: readline forgets the draft behind it
+    char *next;          // so this becomes the draft then, NULL: nothing does
     size_t next_point;
     bool next_command;   // in vi's command mode
     char *searched_from; // the draft that a search took the place of, NULL
@@ -403,16 +402,16 @@ static void offer(char **matches, int count, int longest)
     prompt.face.offer(prompt.face.context, matches + 1, (size_t)count);
 }
 
-static int queue_waits(void)
+static int typed_waits(void)
 {
-    return prompt.taken < prompt.queue.length;
+    return typed_left(&prompt.typed) > 0;
 }
 
 static int take_byte(FILE *ignored)
 {
     (void)ignored;
-    if (queue_waits())
-        return (unsigned char)prompt.queue.data[prompt.taken++];
+    if (typed_left(&prompt.typed))
+        return typed_take(&prompt.typed);
     // The rest of a character that is read within a command.
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     char byte;
@@ -431,7 +430,7 @@ static bool set_hooks(void)
         return false;
     rl_outstream = prompt.nowhere;
     rl_getc_function = take_byte;
-    rl_input_available_hook = queue_waits;
+    rl_input_available_hook = typed_waits;
     rl_redisplay_function = draw_nothing;
     rl_completion_display_matches_hook = offer;
     return true;
@@ -522,7 +521,7 @@ void prompt_close(const char *draft)
     prompt.next = NULL;
     if (prompt.nowhere)
         fclose(prompt.nowhere);
-    bytes_release(&prompt.queue);
+    typed_release(&prompt.typed);
     prompt.label = prompt.history_path = NULL;
     prompt.nowhere = NULL;
     term_restore();
@@ -580,66 +579,21 @@ void prompt_draw(void)
     draw_line();
 }
 
-void prompt_hold(void)
+struct typed *prompt_typed(void)
 {
-    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    char block[4096];
-    ssize_t got;
-    while (poll(&input, 1, 0) > 0 && (got = read(STDIN_FILENO, block, sizeof block)) > 0)
-        if (!bytes_append(&prompt.queue, block, (size_t)got))
-            return; // as if it had not been typed
-}
-
-// The length of the key that begins with Esc at `at`: up to its last letter, or with the key behind it.
-static size_t escape_length(const char *at, size_t length)
-{
-    size_t n = length < 2 ? length : 2;
-    if (n == 2 && (at[1] == '[' || at[1] == 'O')) {
-        while (n < length && !(at[n] >= 0x40 && at[n] <= 0x7E))
-            n++;
-        n += n < length;
-    }
-    return n;
-}
-
-bool prompt_held_text(struct bytes *text)
-{
-    const char *typed = prompt.queue.data;
-    size_t begin = text->length;
-    bool fine = true;
-    for (size_t at = prompt.taken; fine && at < prompt.queue.length; at++) {
-        unsigned char key = (unsigned char)typed[at];
-        if (key == '\033')
-            at += escape_length(typed + at, prompt.queue.length - at) - 1;
-        else if (key == '\r' || key == '\n')
-            fine = bytes_append(text, "\n", 1);
-        else if (key == 0x7F || key == '\b')
-            while (text->length > begin && text->data[text->length - 1] != '\n')
-                if (((unsigned char)text->data[--text->length] & 0xC0) != 0x80)
-                    break;
-        if (key >= 0x20 && key != 0x7F)
-            fine = bytes_append(text, typed + at, 1);
-    }
-    return fine;
-}
-
-bool prompt_holds(void)
-{
-    return queue_waits();
+    return &prompt.typed;
 }
 
 void prompt_type_held(void)
 {
     rl_getc_func_t *getc_before = rl_getc_function;
     rl_getc_function = take_byte;
-    rl_input_available_hook = queue_waits;
-    while (queue_waits() && prompt.shown)
-        take_key(prompt.queue.length - prompt.taken);
+    rl_input_available_hook = typed_waits;
+    while (typed_waits() && prompt.shown)
+        take_key(typed_left(&prompt.typed));
     draw_line();
     rl_getc_function = getc_before;
     rl_input_available_hook = NULL;
-    if (!queue_waits())
-        prompt.queue.length = prompt.taken = 0;
 }
 
 // vi's insertion knows no Ctrl-G: where it ended a key that had begun, it is put in as any letter.
@@ -743,11 +697,9 @@ static void take_next(void)
 
 static void type(const char *bytes, size_t length)
 {
-    if (!queue_waits())
-        prompt.queue.length = prompt.taken = 0;
-    if (!bytes_append(&prompt.queue, bytes, length))
+    if (!typed_add(&prompt.typed, bytes, length))
         return; // as if it had not been typed
-    while (queue_waits()) {
+    while (typed_waits()) {
         rl_callback_read_char();
         take_next();
     }

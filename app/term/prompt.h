@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "app/talk/candidates.h"
-#include "app/util/files.h"
+#include "app/term/typed.h"
 
 struct tui;
 struct prompt_face {
@@ -45,14 +45,9 @@ void prompt_show(const char *draft); // begins a line with this; after `line` th
 bool prompt_is_shown(void);
 void prompt_feed(void); // standard input is readable
 void prompt_draw(void); // after one or more of those: what came at once is not drawn until then
-// What was typed while the prompt is hidden is taken from the terminal, which somebody else is to have, and typed at
-// the prompt when it is shown again: prompt_type_held.
-void prompt_hold(void);
-bool prompt_holds(void);
-void prompt_type_held(void); // up to the end of a line
-// What is held as it would stand there, with Backspace heeded and other keys left out, a newline after each line.
-// Appended; false: no memory.
-bool prompt_held_text(struct bytes *text);
+// What waits to be typed: what came while the prompt was hidden, or behind the line that hid it.
+struct typed *prompt_typed(void);
+void prompt_type_held(void); // types it at the prompt, up to the end of a line
 // Ctrl-C: a draft goes to the history and the line is cleared. False: there was no draft.
 bool prompt_interrupt(void);
 void prompt_refresh(void); // draws it on a new line, after other output

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What was typed at a terminal and waits: for readline, or, during an answer, for the next prompt. Bytes as the
+// terminal sent them; the owner is one thread.
+#ifndef MOECHAT_APP_TERM_TYPED_H
+#define MOECHAT_APP_TERM_TYPED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "app/util/files.h"
+
+// Begin with {0}.
+struct typed {
+    struct bytes bytes;
+    size_t taken; // of them
+};
+void typed_release(struct typed *typed);
+
+size_t typed_left(const struct typed *typed);                          // bytes that wait
+bool typed_add(struct typed *typed, const char *bytes, size_t length); // false: no memory, as if not typed
+int typed_take(struct typed *typed);                                   // the next byte; -1: none waits
+// Adds what a terminal has to give at once; what finds no memory is as if it had not been typed.
+void typed_read(struct typed *typed, int terminal);
+// Appends what waits as it would stand at a prompt, with Backspace heeded and other keys left out, a newline after each
+// line. False: no memory.
+bool typed_text(const struct typed *typed, struct bytes *text);
+
+#endif

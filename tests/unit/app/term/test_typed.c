@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What is typed while nobody reads it: its order, and what it says.
+#include "tests/harness.h"
+
+#include <unistd.h>
+
+#include "app/term/typed.h"
+
+static void bytes_come_in_their_order(struct harness *t)
+{
+    struct typed typed = {0};
+    CHECK_EQ(t, typed_take(&typed), -1);
+    CHECK(t, typed_add(&typed, "ab", 2) && typed_add(&typed, "\xFF", 1));
+    CHECK_EQ(t, typed_left(&typed), 3);
+    CHECK_EQ(t, typed_take(&typed), 'a');
+    CHECK(t, typed_add(&typed, "c", 1));
+    CHECK_EQ(t, typed_take(&typed), 'b');
+    CHECK_EQ(t, typed_take(&typed), 0xFF);
+    CHECK_EQ(t, typed_take(&typed), 'c');
+    CHECK_EQ(t, typed_take(&typed), -1);
+    CHECK(t, typed_add(&typed, "d", 1));
+    CHECK_EQ(t, typed.bytes.length, 1); // what was taken is no burden
+    CHECK_EQ(t, typed_take(&typed), 'd');
+    typed_release(&typed);
+}
+
+static void a_terminal_is_read_to_its_end(struct harness *t)
+{
+    struct typed typed = {0};
+    int ends[2];
+    char block[5000];
+    memset(block, 'x', sizeof block);
+    CHECK(t, pipe(ends) == 0);
+    typed_read(&typed, ends[0]); // which has nothing
+    CHECK_EQ(t, typed_left(&typed), 0);
+    CHECK(t, write(ends[1], block, sizeof block) == sizeof block);
+    typed_read(&typed, ends[0]);
+    CHECK_EQ(t, typed_left(&typed), sizeof block);
+    close(ends[1]);
+    typed_read(&typed, ends[0]);
+    CHECK_EQ(t, typed_left(&typed), sizeof block);
+    close(ends[0]);
+    typed_release(&typed);
+}
+
+static void what_waits_as_text(struct harness *t)
+{
+    static const struct {
+        const char *typed, *text;
+    } cases[] = {
+        {"", ""},
+        {"two words\r", "two words\n"},
+        {"a\nb", "a\nb"},
+        {"ab\x7F"
+         "c\b",
+         "a"},
+        {"a\r\x7F"
+         "b",
+         "a\nb"}, // not over the end of a line
+        {"\x7F\b"
+         "a",
+         "a"},
+        {"\xC3\xA9\x7F"
+         "e\xCC\x81\x7F",
+         "e"},
+        {"a\033[Ab\033[1;5Cc\033OPd\033xe", "abcde"},
+        {"a\033", "a"},
+        {"a\033[", "a"},
+        {"a\033[1;", "a"},
+        {"a\x01\x0B\tb", "ab"},
+        {"\033[200~p\rq\033[201~", "p\nq"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct typed typed = {0};
+        struct bytes text = {0};
+        CHECK(t, bytes_append(&text, "", 0) && typed_add(&typed, "z", 1) &&
+                     typed_add(&typed, cases[i].typed, strlen(cases[i].typed)));
+        typed_take(&typed);
+        CHECK(t, typed_text(&typed, &text));
+        CHECK_STR(t, text.data, cases[i].text);
+        CHECK_EQ(t, typed_left(&typed), strlen(cases[i].typed));
+        bytes_release(&text);
+        typed_release(&typed);
+    }
+}
+
+static void what_stands_before_the_text_stays(struct harness *t)
+{
+    struct typed typed = {0};
+    struct bytes text = {0};
+    CHECK(t, bytes_append(&text, "ab", 2) &&
+                 typed_add(&typed,
+                           "\x7F\x7F"
+                           "c",
+                           3) &&
+                 typed_text(&typed, &text));
+    CHECK_STR(t, text.data, "abc");
+    bytes_release(&text);
+    typed_release(&typed);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {
+        TEST(bytes_come_in_their_order),
+        TEST(a_terminal_is_read_to_its_end),
+        TEST(what_waits_as_text),
+        TEST(what_stands_before_the_text_stays),
+    };
+    return HARNESS_RUN(tests, argc, argv);
+}
