@@ -105,17 +105,30 @@ static bool may_read(const char *path)
     return sane;
 }
 
+// The file that is readline's by default; returns path.
+static const char *usual(char path[PATH_MAX])
+{
+    const char *inputrc = getenv("INPUTRC"), *home = getenv("HOME");
+    if (inputrc && *inputrc)
+        snprintf(path, PATH_MAX, "%s", inputrc);
+    else
+        snprintf(path, PATH_MAX, "%s/.inputrc", home ? home : "");
+    return path;
+}
+
+bool inputrc_read_again(void)
+{
+    char path[PATH_MAX];
+    return may_read(usual(path)) && rl_read_init_file(path) == 0;
+}
+
 // readline reads $INPUTRC or ~/.inputrc by itself, and Ctrl-C does not end its waiting for a pipe. What is started from
 // here finds the variable as it was.
 void inputrc_initialize(void)
 {
-    const char *inputrc = getenv("INPUTRC"), *home = getenv("HOME");
+    const char *inputrc = getenv("INPUTRC");
     char path[PATH_MAX], *before = inputrc ? strdup(inputrc) : NULL;
-    if (inputrc && *inputrc)
-        snprintf(path, sizeof path, "%s", inputrc);
-    else
-        snprintf(path, sizeof path, "%s/.inputrc", home ? home : "");
-    bool sane = may_read(path);
+    bool sane = may_read(usual(path));
     if (!sane)
         setenv("INPUTRC", "/dev/null", 1);
     rl_initialize();

@@ -16,6 +16,7 @@ bool inputrc_is_sane(const char *path, char reason[INPUTRC_REASON_SIZE]);
 
 // readline begins, with $INPUTRC or ~/.inputrc; one that is not sane is not read, and that is reported.
 void inputrc_initialize(void);
-void inputrc_read_own(void); // moechat's, last: it may change every key
+bool inputrc_read_again(void); // the same file. False: not read, or it could not be read
+void inputrc_read_own(void);   // moechat's, last: it may change every key
 
 #endif

@@ -427,7 +427,7 @@ static bool line_waits(const struct plain *plain)
 
 static bool typed_waits(const struct plain *plain)
 {
-    return plain->talk.state == TALK_IDLE && prompt_stands(plain) && typed_left(prompt_typed()) > 0;
+    return plain->talk.state == TALK_IDLE && prompt_stands(plain) && prompt_can_type();
 }
 
 static int patience(void *self)
@@ -486,8 +486,8 @@ static void interrupt(void *self)
 static void suspend(void *self)
 {
     const struct plain *plain = self;
-    if (plain->from_terminal && plain->talk.state != TALK_IDLE) // else the shell would read it
-        typed_read(prompt_typed(), STDIN_FILENO);
+    while (plain->from_terminal && plain->talk.state != TALK_IDLE && typed_read(prompt_typed(), STDIN_FILENO))
+        ; // else the shell would read it
     term_suspend();
 }
 
@@ -550,7 +550,8 @@ static void report_unread(struct plain *plain)
 static void remember_unread(struct plain *plain)
 {
     struct bytes held = {0};
-    typed_read(prompt_typed(), STDIN_FILENO);
+    while (typed_read(prompt_typed(), STDIN_FILENO))
+        ;
     bool fine = typed_text(prompt_typed(), &held) && bytes_append(&held, "", 1);
     if (!fine)
         put_paragraph(plain, "What was typed meanwhile is lost: out of memory.");

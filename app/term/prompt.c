@@ -18,6 +18,7 @@
 #include "app/store/history.h"
 #include "app/util/report.h"
 #include "app/term/inputrc.h"
+#include "app/term/keymaps.h"
 #include "app/term/keys.h"
 #include "app/term/term.h"
 
@@ -37,9 +38,13 @@ static struct {
     uint64_t keep_at_ms; // 0: what it holds is the draft
     FILE *nowhere;       // what readline would write when the face draws
     struct typed typed;  // that readline is to get
-    bool within;         // a function that readline has called
-    bool in_line;        // that one which takes a line: readline forgets the draft behind it
-    char *next;          // so this becomes the draft then, NULL: nothing does
+    bool pasting;        // it begins with pasted text
+    bool skipping;       // it begins with the rest of a key that nothing is bound to
+    int played;          // macros, since nothing waited
+    struct keymaps keymaps;
+    bool within;  // a function that readline has called
+    bool in_line; // that one which takes a line: readline forgets the draft behind it
+    char *next;   // so this becomes the draft then, NULL: nothing does
     size_t next_point;
     bool next_command;   // in vi's command mode
     char *searched_from; // the draft that a search took the place of, NULL
@@ -156,6 +161,56 @@ static const struct bound_key {
 };
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
 
+// ---- What readline's callbacks can't be trusted with (keymaps.h) ----
+
+static int unknown(int count, int code)
+{
+    (void)count;
+    (void)code;
+    return rl_ding();
+}
+
+static int skip(int count, int code)
+{
+    prompt.skipping = true;
+    return unknown(count, code);
+}
+
+static int begin_paste(int count, int code)
+{
+    prompt.pasting = true;
+    return nothing(count, code);
+}
+
+// A macro that calls itself ends.
+static int play_macro(int count, int code)
+{
+    enum { MOST = 64 };
+    const char *text = keymaps_macro(&prompt.keymaps, rl_executing_keymap, rl_executing_key);
+    if (!text || ++prompt.played > MOST || !typed_put(&prompt.typed, text, strlen(text)))
+        return unknown(count, code);
+    return 0;
+}
+
+static void read_bindings(void);
+
+static int reread(int count, int code)
+{
+    if (!inputrc_read_again())
+        unknown(count, code);
+    read_bindings();
+    return 0;
+}
+
+static void mend_keymaps(void)
+{
+    static const struct keymaps_functions functions = {
+        .unknown = unknown, .skip = skip, .paste = begin_paste, .macro = play_macro, .reread = reread};
+    Keymap maps[] = {emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        keymaps_mend(&prompt.keymaps, maps[i], &functions);
+}
+
 // A key that an inputrc has given to one of our functions stays theirs.
 static bool is_ours(const char *sequence, Keymap map)
 {
@@ -177,10 +232,6 @@ static void bind_instead(const char *sequence, Keymap map, rl_command_func_t *wa
 static void bind_keys(void)
 {
     Keymap maps[] = {emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap};
-    // A macro that is recorded while another one is called ends readline (tried); those of an inputrc are fine.
-    rl_unbind_function_in_map(rl_start_kbd_macro, emacs_ctlx_keymap);
-    rl_unbind_function_in_map(rl_end_kbd_macro, emacs_ctlx_keymap);
-    rl_unbind_function_in_map(rl_call_last_kbd_macro, emacs_ctlx_keymap);
     for (size_t n = 0; n < N_KEYS; n++) {
         const struct bound_key *key = &keys[n];
         for (int i = 0; i < KEY_SEQUENCES && key->sequences[i]; i++)
@@ -429,8 +480,6 @@ static bool set_hooks(void)
     if (!prompt.nowhere)
         return false;
     rl_outstream = prompt.nowhere;
-    rl_getc_function = take_byte;
-    rl_input_available_hook = typed_waits;
     rl_redisplay_function = draw_nothing;
     rl_completion_display_matches_hook = offer;
     return true;
@@ -450,12 +499,30 @@ static void keep_in_bounds(void)
                        columns < TERM_MOST_CELLS ? columns : TERM_MOST_CELLS);
 }
 
+// Ours, then what moechat's own inputrc changes; last what must be so.
+static void read_bindings(void)
+{
+    bind_keys();
+    bind_searches();
+    inputrc_read_own();
+    rl_variable_bind("isearch-terminators", "\033\012"); // Esc: readline does not survive other keys that end a search
+    if (draws()) {
+        rl_variable_bind("bell-style", "none"); // it would go to standard error
+    } else {                                    // readline would wait for the answer, and nothing else be heard
+        rl_variable_bind("completion-query-items", "0");
+        rl_variable_bind("page-completions", "off");
+    }
+    mend_keymaps();
+}
+
 bool prompt_open(const struct prompt_face *face)
 {
     prompt.face = *face;
     prompt.label = strdup(face->label ? face->label : "");
     if (!prompt.label || (draws() && !set_hooks()))
         return false;
+    rl_getc_function = take_byte;
+    rl_input_available_hook = typed_waits;
     rl_readline_name = "moechat";
     rl_catch_signals = 0;
     rl_catch_sigwinch = 0;
@@ -472,13 +539,7 @@ bool prompt_open(const struct prompt_face *face)
         rl_variable_bind("show-all-if-ambiguous", "on"); // the window is in nobody's way; an inputrc may say otherwise
     inputrc_initialize();
     keep_in_bounds();
-    bind_keys();
-    bind_searches();
-    inputrc_read_own();
-    if (draws()) {
-        rl_variable_bind("bell-style", "none"); // it would go to standard error
-        rl_variable_bind("isearch-terminators", "\033\012");
-    }
+    read_bindings();
     using_history();
     stifle_history(HISTORY_ENTRIES);
     prompt.history_path = history_path();
@@ -522,6 +583,7 @@ void prompt_close(const char *draft)
     if (prompt.nowhere)
         fclose(prompt.nowhere);
     typed_release(&prompt.typed);
+    keymaps_release(&prompt.keymaps);
     prompt.label = prompt.history_path = NULL;
     prompt.nowhere = NULL;
     term_restore();
@@ -568,32 +630,81 @@ bool prompt_is_shown(void)
     return prompt.shown;
 }
 
-void prompt_feed(void)
-{
-    int waiting = 0;
-    take_key(ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0 ? (size_t)waiting : 0);
-}
-
-void prompt_draw(void)
-{
-    draw_line();
-}
-
 struct typed *prompt_typed(void)
 {
     return &prompt.typed;
 }
 
+static void insert_pasted(void)
+{
+    struct bytes text = {0};
+    if (typed_take_paste(&prompt.typed, &text) && text.length)
+        rl_insert_text(text.data);
+    bytes_release(&text);
+    prompt.pasting = false;
+    prompt.undrawn = true;
+}
+
+bool prompt_can_type(void)
+{
+    return prompt.shown && typed_left(&prompt.typed) > 0 && (!prompt.pasting || typed_has_paste_end(&prompt.typed));
+}
+
+// The next key, or what of it readline asks for; or all that was pasted.
+static void type_next(void)
+{
+    static const char leave[] = "\007";
+    if (prompt.pasting) {
+        insert_pasted();
+    } else if (prompt.skipping) {
+        int byte = typed_take(&prompt.typed);
+        prompt.skipping = byte >= 0x20 && byte < 0x40;
+    } else if (typed_take_paste_begin(&prompt.typed)) { // in no search, which would end with its first line
+        prompt.pasting = true;
+        if (RL_ISSTATE(IN_THE_MIDDLE) && typed_put(&prompt.typed, leave, 1))
+            rl_callback_read_char();
+    } else {
+        take_key(typed_left(&prompt.typed));
+    }
+    if (!typed_left(&prompt.typed))
+        prompt.played = 0;
+}
+
+// Up to the end of a line, or to what was pasted and is not all there.
+static void type_waiting(void)
+{
+    while (prompt_can_type())
+        type_next();
+}
+
 void prompt_type_held(void)
 {
-    rl_getc_func_t *getc_before = rl_getc_function;
-    rl_getc_function = take_byte;
-    rl_input_available_hook = typed_waits;
-    while (typed_waits() && prompt.shown)
-        take_key(typed_left(&prompt.typed));
+    type_waiting();
     draw_line();
-    rl_getc_function = getc_before;
-    rl_input_available_hook = NULL;
+}
+
+// In vi's insert mode readline asks at once whether Esc stands alone; the rest of a key may be on its way.
+static void await_key(void)
+{
+    const struct bytes *bytes = &prompt.typed.bytes;
+    const char *value = rl_variable_value("keyseq-timeout");
+    int wait_ms = value ? atoi(value) : 0;
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    if (rl_editing_mode == 0 && bytes->length && bytes->data[bytes->length - 1] == '\033' &&
+        poll(&input, 1, wait_ms > 0 ? wait_ms : 0) > 0)
+        typed_read(&prompt.typed, STDIN_FILENO);
+}
+
+void prompt_feed(void)
+{
+    if (typed_read(&prompt.typed, STDIN_FILENO))
+        await_key();
+    type_waiting();
+}
+
+void prompt_draw(void)
+{
+    draw_line();
 }
 
 // vi's insertion knows no Ctrl-G: where it ended a key that had begun, it is put in as any letter.
@@ -612,6 +723,10 @@ bool prompt_interrupt(void)
         rl_callback_read_char();
         take_bell_out();
     }
+    if (prompt.pasting)
+        insert_pasted();
+    prompt.skipping = false;
+    typed_release(&prompt.typed); // as the terminal does with what it holds
     bool draft = rl_end > 0;
     if (draft)
         prompt_remember(rl_line_buffer);
@@ -700,7 +815,7 @@ static void type(const char *bytes, size_t length)
     if (!typed_add(&prompt.typed, bytes, length))
         return; // as if it had not been typed
     while (typed_waits()) {
-        rl_callback_read_char();
+        type_next();
         take_next();
     }
 }

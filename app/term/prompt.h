@@ -47,7 +47,8 @@ void prompt_feed(void); // standard input is readable
 void prompt_draw(void); // after one or more of those: what came at once is not drawn until then
 // What waits to be typed: what came while the prompt was hidden, or behind the line that hid it.
 struct typed *prompt_typed(void);
-void prompt_type_held(void); // types it at the prompt, up to the end of a line
+bool prompt_can_type(void);  // something of it, now
+void prompt_type_held(void); // types it at the prompt, up to the end of a line, or to a paste that has not come whole
 // Ctrl-C: a draft goes to the history and the line is cleared. False: there was no draft.
 bool prompt_interrupt(void);
 void prompt_refresh(void); // draws it on a new line, after other output

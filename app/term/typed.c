@@ -3,7 +3,11 @@
 #include "app/term/typed.h"
 
 #include <poll.h>
+#include <string.h>
 #include <unistd.h>
+
+static const char paste_begin[] = "\033[200~", paste_end[] = "\033[201~";
+enum { MARK = sizeof paste_begin - 1 };
 
 void typed_release(struct typed *typed)
 {
@@ -19,7 +23,7 @@ size_t typed_left(const struct typed *typed)
 bool typed_add(struct typed *typed, const char *bytes, size_t length)
 {
     if (!typed_left(typed))
-        typed->bytes.length = typed->taken = 0;
+        typed->bytes.length = typed->taken = typed->looked = 0;
     return bytes_append(&typed->bytes, bytes, length);
 }
 
@@ -28,14 +32,58 @@ int typed_take(struct typed *typed)
     return typed_left(typed) ? (unsigned char)typed->bytes.data[typed->taken++] : -1;
 }
 
-void typed_read(struct typed *typed, int terminal)
+bool typed_put(struct typed *typed, const char *bytes, size_t length)
+{
+    size_t left = typed_left(typed);
+    if (!typed_add(typed, bytes, length)) // room for it
+        return false;
+    char *next = typed->bytes.data + typed->taken;
+    memmove(next + length, next, left);
+    memcpy(next, bytes, length);
+    typed->looked = typed->taken;
+    return true;
+}
+
+bool typed_read(struct typed *typed, int terminal)
 {
     struct pollfd input = {.fd = terminal, .events = POLLIN};
     char block[4096];
-    ssize_t got;
-    while (poll(&input, 1, 0) > 0 && (got = read(terminal, block, sizeof block)) > 0)
-        if (!typed_add(typed, block, (size_t)got))
-            return;
+    ssize_t got = poll(&input, 1, 0) > 0 ? read(terminal, block, sizeof block) : 0;
+    return got > 0 && typed_add(typed, block, (size_t)got);
+}
+
+bool typed_take_paste_begin(struct typed *typed)
+{
+    if (typed_left(typed) < MARK || memcmp(typed->bytes.data + typed->taken, paste_begin, MARK) != 0)
+        return false;
+    typed->taken += MARK;
+    return true;
+}
+
+bool typed_has_paste_end(struct typed *typed)
+{
+    if (typed->looked < typed->taken)
+        typed->looked = typed->taken;
+    for (; typed->looked + MARK <= typed->bytes.length; typed->looked++)
+        if (memcmp(typed->bytes.data + typed->looked, paste_end, MARK) == 0)
+            return true;
+    return false;
+}
+
+bool typed_take_paste(struct typed *typed, struct bytes *text)
+{
+    bool whole = typed_has_paste_end(typed), fine = true;
+    size_t end = whole ? typed->looked : typed->bytes.length;
+    for (size_t at = typed->taken; fine && at < end; at++) {
+        unsigned char byte = (unsigned char)typed->bytes.data[at];
+        bool second = byte == '\n' && at > typed->taken && typed->bytes.data[at - 1] == '\r';
+        if (byte == '\r' || (byte == '\n' && !second))
+            fine = bytes_append(text, "\n", 1);
+        else if (byte == '\t' || (byte >= ' ' && byte != 0x7F))
+            fine = bytes_append(text, &byte, 1);
+    }
+    typed->taken = end + (whole ? MARK : 0);
+    return fine;
 }
 
 // The length of the key that begins with Esc at `at`: up to its last letter, or with the key behind it.

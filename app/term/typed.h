@@ -12,15 +12,25 @@
 // Begin with {0}.
 struct typed {
     struct bytes bytes;
-    size_t taken; // of them
+    size_t taken;  // of them
+    size_t looked; // before it no end of a paste begins
 };
 void typed_release(struct typed *typed);
 
 size_t typed_left(const struct typed *typed);                          // bytes that wait
 bool typed_add(struct typed *typed, const char *bytes, size_t length); // false: no memory, as if not typed
 int typed_take(struct typed *typed);                                   // the next byte; -1: none waits
-// Adds what a terminal has to give at once; what finds no memory is as if it had not been typed.
-void typed_read(struct typed *typed, int terminal);
+bool typed_put(struct typed *typed, const char *bytes, size_t length); // the same, before what waits
+// Adds what a terminal has to give at once, some thousand bytes at most; what finds no memory is as if it had not been
+// typed. False: it has nothing.
+bool typed_read(struct typed *typed, int terminal);
+// Takes the mark before pasted text, if it stands next.
+bool typed_take_paste_begin(struct typed *typed);
+// Behind that mark: has the one that ends the pasted text come?
+bool typed_has_paste_end(struct typed *typed);
+// Takes what was pasted, up to that mark or as far as it came, and appends it with newlines as \n and no other control
+// characters but tabs. False: no memory; it is taken all the same.
+bool typed_take_paste(struct typed *typed, struct bytes *text);
 // Appends what waits as it would stand at a prompt, with Backspace heeded and other keys left out, a newline after each
 // line. False: no memory.
 bool typed_text(const struct typed *typed, struct bytes *text);

@@ -661,6 +661,77 @@ def test_what_is_typed_during_an_answer_is_not_left_to_the_shell():
         leave(t)
 
 
+def test_keys_that_readline_does_not_survive():
+    rc = os.path.join(SCRATCH, "hostile.inputrc")
+    for mode, bindings, keys, wanted in (
+            ("emacs", "", ["\x12", "\x18)", "ab"], "ab"),  # an unbound key ends a search
+            ("emacs", "", ["\x12", "\x18e", "\x1b[99~ab"], "ab"),
+            ("emacs", '"\\C-o": "\\C-r\\C-x)ab"\n', ["\x0f"], "ab"),
+            ("emacs", '"\\C-o": "x\\C-o"\n', ["\x0f", "\x15ab"], "ab"),  # it calls itself
+            ("emacs", '"\\C-xo": start-kbd-macro\n"\\C-xp": end-kbd-macro\n"\\C-xq": call-last-kbd-macro\n',
+             ["\x18oab\x18q\x18p\x18q"], "ab"),
+            ("vi", "", ["\x1b[1;5H", "ab"], "ab"),
+            ("vi", '"jkl": "ab"\n', ["jkl\x1b[1;5Q"], "ab")):
+        for full in (False, True):
+            with open(rc, "w") as out:
+                out.write("set editing-mode %s\n%s" % (mode, bindings))
+            args = script("turn\ntext [\necho\ntext ]\n") + ["--no-session"]
+            if full:
+                t = Screen(args, env=environment(TERM="linux", INPUTRC=rc, MOECHAT_CLOCK="fake"))
+                t.until(" idle ")
+            else:
+                t = Terminal(["--plain"] + args, env=environment(INPUTRC=rc))
+                t.wait("You:")
+            for key in keys:
+                t.send(key)
+                t.read(0.1)
+            t.send("\r")
+            if full:
+                t.until("[%s]" % wanted)
+            else:
+                t.wait("[%s]" % wanted, "You:")
+            t.process.terminate()
+            same(t.finish(), 143)
+
+
+def test_a_macro_of_several_lines():
+    rc = os.path.join(SCRATCH, "lines.inputrc")
+    with open(rc, "w") as out:
+        out.write('"\\C-o": "one\\rtwo\\r"\n')
+    t = chat(ECHO * 2, env=environment(INPUTRC=rc))
+    t.send("\x0f")
+    t.wait("Assistant:", "one", "You:", "two", "Assistant:", "two", "You:")
+    leave(t)
+
+
+def test_a_paste_that_is_under_way_when_the_answer_ends():
+    t = chat("turn\ndelay 10\nrepeat 50 x\nturn\ntext [\necho\ntext ]\n")
+    t.send("hello\r")
+    t.wait("Assistant:")
+    t.send("\x1b[200~" + "A" * 64)
+    t.wait("You:")
+    t.read(0.3)
+    t.send("more\rline2\rline3\x1b[2")
+    t.read(0.1)
+    t.send("01~!")
+    t.wait("line3", "!")
+    expect(b"Assistant:" not in t.output[t.seen:], "nothing is sent")
+    t.send("\r")
+    t.wait("[" + "A" * 64 + "more", "line2", "line3!]", "You:")
+    leave(t)
+
+
+def test_ctrl_c_ends_a_paste_without_its_end():
+    t = chat(ECHO)
+    t.send("\x1b[200~one\rtwo")
+    t.read(0.2)
+    t.interrupt()
+    t.wait("one", "two", "^C", "You:")
+    t.send("\x1b[A\r")  # it is in the history
+    t.wait("Assistant:", "one", "two", "You:")
+    leave(t)
+
+
 def test_a_long_draft_on_one_row():
     t = Terminal(["--plain"] + script(ECHO), columns=500, rows=1)
     t.wait("You:")

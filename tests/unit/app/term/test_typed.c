@@ -33,13 +33,55 @@ static void a_terminal_is_read_to_its_end(struct harness *t)
     CHECK(t, pipe(ends) == 0);
     typed_read(&typed, ends[0]); // which has nothing
     CHECK_EQ(t, typed_left(&typed), 0);
+    CHECK(t, !typed_read(&typed, ends[0]));
     CHECK(t, write(ends[1], block, sizeof block) == sizeof block);
-    typed_read(&typed, ends[0]);
+    CHECK(t, typed_read(&typed, ends[0]) && typed_read(&typed, ends[0]) && !typed_read(&typed, ends[0]));
     CHECK_EQ(t, typed_left(&typed), sizeof block);
     close(ends[1]);
-    typed_read(&typed, ends[0]);
+    CHECK(t, !typed_read(&typed, ends[0]));
     CHECK_EQ(t, typed_left(&typed), sizeof block);
     close(ends[0]);
+    typed_release(&typed);
+}
+
+static void what_is_put_in_front_is_taken_first(struct harness *t)
+{
+    struct typed typed = {0};
+    CHECK(t, typed_put(&typed, "b", 1) && typed_put(&typed, "xa", 2) && typed_add(&typed, "c", 1));
+    CHECK_EQ(t, typed_take(&typed), 'x');
+    CHECK(t, typed_put(&typed, "yz", 2));
+    for (const char *c = "yzabc"; *c; c++)
+        CHECK_EQ(t, typed_take(&typed), *c);
+    CHECK_EQ(t, typed_left(&typed), 0);
+    typed_release(&typed);
+}
+
+// Byte by byte: the marks may come in pieces.
+static void pastes_are_whole(struct harness *t)
+{
+    static const char all[] = "\033[200~a\rb\r\nc\n\td\x01\033[201\x7F\r\n\xC3\xA9\033[201~e\033[201~";
+    struct typed typed = {0};
+    struct bytes text = {0};
+    for (size_t i = 0; i < 6; i++)
+        CHECK(t, !typed_take_paste_begin(&typed) && typed_add(&typed, all + i, 1));
+    CHECK(t, typed_take_paste_begin(&typed) && !typed_left(&typed));
+    size_t end = (size_t)(strstr(all, "\033[201~") + 6 - all);
+    for (size_t i = 6; i < sizeof all - 1; i++) {
+        CHECK_EQ(t, typed_has_paste_end(&typed), i >= end);
+        CHECK(t, typed_add(&typed, all + i, 1));
+    }
+    CHECK(t, typed_take_paste(&typed, &text));
+    CHECK_STR(t, text.data, "a\nb\nc\n\td[201\n\xC3\xA9");
+    CHECK_EQ(t, typed_take(&typed), 'e');
+    text.length = 0;
+    CHECK(t, typed_has_paste_end(&typed) && typed_take_paste(&typed, &text) && !text.length && !typed_left(&typed));
+    CHECK(t, typed_add(&typed, "fg\033[201", 7) && !typed_has_paste_end(&typed));
+    CHECK(t, typed_put(&typed, "\033[201~", 6) && typed_has_paste_end(&typed)); // what was looked at moves
+    CHECK(t, typed_take_paste(&typed, &text) && !text.length);
+    CHECK(t, typed_take_paste(&typed, &text)); // as far as it came
+    CHECK_STR(t, text.data, "fg[201");
+    CHECK_EQ(t, typed_left(&typed), 0);
+    bytes_release(&text);
     typed_release(&typed);
 }
 
@@ -104,6 +146,8 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(bytes_come_in_their_order),
         TEST(a_terminal_is_read_to_its_end),
+        TEST(what_is_put_in_front_is_taken_first),
+        TEST(pastes_are_whole),
         TEST(what_waits_as_text),
         TEST(what_stands_before_the_text_stays),
     };
