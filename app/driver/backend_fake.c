@@ -253,7 +253,8 @@ static void fake_describe(void *self, struct backend_info *info)
     *origin = (struct origin){.model_path = "a script",
                               .language = {.tokenizer = "bytes", .template_name = "roles"},
                               .n_layers = 1,
-                              .row_width = 1};
+                              .row_width = 1,
+                              .states = fake->state_bytes > 0};
     snprintf(origin->model_name, sizeof origin->model_name, "%s", fake->name);
     snprintf(origin->weights, sizeof origin->weights, "%016llx",
              (unsigned long long)XXH3_64bits(fake->name, strlen(fake->name)));

@@ -158,6 +158,7 @@ static void real_describe(void *self, struct backend_info *info)
     struct origin *origin = &info->origin;
     origin->kv_type = (uint32_t)real->settings->kv;
     origin->n_layers = about->n_layers;
+    origin->states = about->state_bytes > 0;
     uint32_t width = about->kv_lora_rank + about->qk_rope_head_dim; // 0: layers differ
     origin->row_width = about->kv_row_bytes_f32 == sizeof(float) * (uint64_t)width * about->n_layers ? width : 0;
     snprintf(origin->model_name, sizeof origin->model_name, "%s", about->name);

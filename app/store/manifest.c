@@ -194,6 +194,16 @@ uint32_t manifest_rows(const struct manifest *manifest)
     return last ? last->first + last->count : 0;
 }
 
+uint32_t manifest_cached(const struct manifest *manifest)
+{
+    uint32_t rows = manifest_rows(manifest), last = 0;
+    if (!manifest->origin.states)
+        return rows;
+    for (size_t i = 0; i < manifest->n_states && manifest->states[i].record.first <= rows; i++)
+        last = manifest->states[i].record.first;
+    return last;
+}
+
 size_t manifest_messages(const struct manifest *manifest)
 {
     return manifest->n_parts;
@@ -301,10 +311,10 @@ static void put_parts(struct sealed_line *line, const struct manifest *manifest)
     sealed_close(line, ']');
 }
 
-// Where there are none the line is that of a model without states.
+// Of a model without states the line says nothing of them, of one with them also that there are none now.
 static void put_states(struct sealed_line *line, const struct manifest *manifest)
 {
-    if (!manifest->n_states)
+    if (!manifest->n_states && !manifest->origin.states)
         return;
     sealed_open(line, "states", '[');
     for (size_t i = 0; i < manifest->n_states; i++) {
@@ -490,6 +500,7 @@ static bool read_states(struct json_object *kv, struct manifest *manifest)
 {
     if (!json_object_object_get_ex(kv, "states", NULL))
         return true;
+    manifest->origin.states = true;
     struct json_object *list = sealed_array(kv, "states", STATES_KEPT);
     for (size_t i = 0; list && i < json_object_array_length(list); i++) {
         struct manifest_state state;

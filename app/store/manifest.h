@@ -20,6 +20,7 @@ struct origin {
     struct part_language language;
     uint32_t kv_type;             // enum moe_kv_type
     uint32_t n_layers, row_width; // row_width 0: layers differ
+    bool states;                  // layers have some besides; older manifests say it only where some are saved
 };
 
 struct manifest_part {
@@ -79,6 +80,9 @@ void manifest_forget_all_rows(struct manifest *manifest);
 void manifest_cap(struct manifest *manifest);              // the same for --kv-cap
 uint32_t manifest_tokens(const struct manifest *manifest); // of all parts
 uint32_t manifest_rows(const struct manifest *manifest);   // of all records
+// The tokens that need not be read again when the conversation is opened: all that have rows, or, of a model with
+// states, those up to the last of these.
+uint32_t manifest_cached(const struct manifest *manifest);
 size_t manifest_messages(const struct manifest *manifest); // of the user, the model and the system
 // The message at the end of the conversation that has no answer; NULL: there is none.
 const struct manifest_part *manifest_unanswered(const struct manifest *manifest);

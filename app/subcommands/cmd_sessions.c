@@ -50,7 +50,7 @@ static void add_entry(struct json_out *out, const struct store *store, const str
     json_out_whole(out, "message_count", manifest_messages(&entry->manifest));
     json_out_whole(out, "taken_back", taken_back); // of the messages that follow them in another branch
     json_out_whole(out, "tokens", manifest_tokens(&entry->manifest));
-    json_out_whole(out, "cached_tokens", manifest_rows(&entry->manifest));
+    json_out_whole(out, "cached_tokens", manifest_cached(&entry->manifest));
     json_out_whole(out, "branch_count", branches_count(&entry->manifest));
     json_out_whole(out, "branch_bytes", branches_bytes(&entry->manifest)); // of those that are not the conversation
     json_out_whole(out, "kv_bytes", entry->kv_bytes);
@@ -157,7 +157,7 @@ static int show(const struct request *request)
         json_out_string(&out, "name", request->name);
         json_out_string(&out, "model", content.manifest.origin.model_name);
         json_out_whole(&out, "tokens", manifest_tokens(&content.manifest));
-        json_out_whole(&out, "cached_tokens", manifest_rows(&content.manifest));
+        json_out_whole(&out, "cached_tokens", manifest_cached(&content.manifest));
         export_parts(&out, "messages", content.parts, content.n_parts);
         export_parts(&out, "branches", content.others, content.n_others);
         json_out_close(&out, '}');

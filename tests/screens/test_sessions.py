@@ -1107,6 +1107,7 @@ def test_ten_turns_two_undone_and_the_next_day():
     same(set(costs), {costs[0]})  # a message, and the answer before it without its thinking: nothing older
     undo(t, 9, 8)
     leave(t)
+    same(entry("days")["cached_tokens"], entry("days")["tokens"])
     t = begin("16 messages", "Nothing needs to be read again.")
     read, context = say(t, 8)
     same(read, message + 1)  # its message, and the end of the line before it

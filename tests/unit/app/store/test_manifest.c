@@ -99,6 +99,7 @@ static void sums_are_of_all_that_is_there(struct harness *t)
     CHECK_EQ(t, manifest_state_bytes(&manifest), 300);
     manifest_forget_rows(&manifest, 7);
     CHECK(t, manifest.n_records == 2 && manifest.n_states == 2);
+    CHECK(t, manifest_rows(&manifest) == 7 && manifest_cached(&manifest) == manifest.states[1].record.first);
     manifest_forget_rows(&manifest, 6); // within a record, which goes
     CHECK(t, manifest_rows(&manifest) == 3 && manifest.n_states == 1 && manifest_kv_end(&manifest) == 83);
     manifest_forget_rows(&manifest, 3);
@@ -247,7 +248,17 @@ static void what_was_read_is_written_the_same(struct harness *t)
     CHECK(t, !strstr(written.data, "undone"));
     manifest.n_states = 0;
     written.length = 0;
+    struct manifest back;
+    CHECK(t, manifest_render(&manifest, &written) && strstr(written.data, "\"states\":[]")); // there are none now
+    CHECK_EQ(t, manifest_parse(written.data, written.length, &back), NULL);
+    CHECK(t, back.origin.states && manifest_rows(&back) > 0 && manifest_cached(&back) == 0);
+    manifest_release(&back);
+    manifest.origin.states = false; // another model
+    written.length = 0;
     CHECK(t, manifest_render(&manifest, &written) && !strstr(written.data, "states"));
+    CHECK_EQ(t, manifest_parse(written.data, written.length, &back), NULL);
+    CHECK(t, !back.origin.states && manifest_cached(&back) == manifest_rows(&back));
+    manifest_release(&back);
     manifest_release(&manifest);
     bytes_release(&line);
     bytes_release(&written);
