@@ -471,7 +471,8 @@ static bool is_on_one_disk(const struct conversion *c, const char *folder)
 }
 
 // What is needed at once when each layer's place is given back before the next is written: the largest layer, what the
-// packages' layers take more than the source's, and the resident file.
+// packages' layers take more than the source's, and the resident file. Of a layer that is not copied bit for bit
+// nothing is given back.
 static uint64_t needed_at_once(const struct conversion *c)
 {
     const struct shape *s = c->job.shape;
@@ -480,7 +481,7 @@ static uint64_t needed_at_once(const struct conversion *c)
         char file[64];
         const struct job_layer *layer = &c->job.layers[i];
         uint64_t bytes = layer->experts.blob_bytes * s->n_routed_experts;
-        uint64_t own = spans_bytes(layer->direct) * s->n_routed_experts;
+        uint64_t own = layer->direct ? spans_bytes(layer->direct) * s->n_routed_experts : 0;
         manifest_layer_file(i, file);
         if (journal_find(&c->journal, file))
             continue;
