@@ -14,7 +14,7 @@ static const char *const state_files[STATE_FILES] = {
     "state.0.bin", "state.1.bin", "state.2.bin", "state.3.bin",  "state.4.bin",  "state.5.bin", "state.6.bin",
     "state.7.bin", "state.8.bin", "state.9.bin", "state.10.bin", "state.11.bin", "state.12.bin"};
 
-const char manifest_no_memory[] = "no memory for it";
+const char manifest_no_memory[] = "no memory for it", manifest_newer[] = "it is of a newer moechat";
 
 void manifest_release(struct manifest *manifest)
 {
@@ -619,12 +619,14 @@ static const char *parse_object(struct json_object *object, struct manifest *man
     if (!sealed_whole(object, "format", UINT32_MAX, &format))
         wrong = "it has no format number";
     else if (format != MANIFEST_FORMAT && format != MANIFEST_FORMAT_ONE_BRANCH)
-        wrong = format > MANIFEST_FORMAT ? "its format is too new for this moechat" : "its format is too old";
+        wrong = format > MANIFEST_FORMAT ? manifest_newer : "its format is too old";
     else if (!read_all(object, format != MANIFEST_FORMAT_ONE_BRANCH, manifest))
         wrong = errno == ENOMEM ? manifest_no_memory : "a field is missing or out of range";
     json_object_put(object);
     if (wrong)
         manifest_release(manifest);
+    if (wrong == manifest_newer)
+        manifest->format = (uint32_t)format;
     return wrong;
 }
 

@@ -46,6 +46,7 @@ struct branch_record {
 
 struct manifest {
     struct origin origin;
+    uint32_t format;             // as read; what is written says what it needs
     uint64_t created, updated;   // seconds since 1970
     uint32_t next_part;          // the number of the next part to be appended
     uint32_t undone;             // the number, and one, of the last part of what was taken back last; 0: not known
@@ -96,8 +97,9 @@ const char *manifest_state_name(unsigned file);
 
 // Appends the file, which has been read back. False: no memory, or it says nothing that can be read.
 bool manifest_render(const struct manifest *manifest, struct bytes *file);
-// NULL, or what is wrong with the bytes; then *manifest is empty. Wrong with neither: manifest_no_memory.
-extern const char manifest_no_memory[];
+// NULL, or what is wrong with the bytes; then *manifest is empty. Wrong with neither: manifest_no_memory, and
+// manifest_newer, a sound one of a format that is not known yet, which manifest->format is then.
+extern const char manifest_no_memory[], manifest_newer[];
 const char *manifest_parse(const char *data, size_t length, struct manifest *manifest);
 // The same for one whose sum is wrong: what it says of the parts is true as far as their lines have the sums that it
 // names, and of rows as theirs do.

@@ -292,6 +292,8 @@ enum store_code saved_read(const struct store *store, const char *name, struct s
                                               : NULL;
     if (!code && wrong == manifest_no_memory)
         code = store_no_memory(error);
+    else if (!code && wrong == manifest_newer)
+        code = store_newer(name, &content->manifest, error);
     content->found = (there || files[1].length > 0) && !wrong;
     content->no_manifest = !there;
     if (!code && content->found) {

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,14 @@ enum store_code store_fail(struct store_error *error, enum store_code code, cons
 enum store_code store_no_memory(struct store_error *error)
 {
     return store_fail(error, STORE_NO_MEMORY, "no memory for the transcript");
+}
+
+enum store_code store_newer(const char *name, const struct manifest *manifest, struct store_error *error)
+{
+    return store_fail(error, STORE_NEWER,
+                      "session \"%s\" is of a newer moechat: its format is %" PRIu32 ", and this one knows up to %d; "
+                      "update moechat to open it",
+                      name, manifest->format, MANIFEST_FORMAT);
 }
 
 static enum store_code fail_denied(const char *path, int folder, int code, struct store_error *error)
@@ -480,6 +489,11 @@ static bool read_entry(const struct store *store, const char *name, struct store
     entry->closed = code != 0;
     if (entry->closed)
         snprintf(entry->lacks, sizeof entry->lacks, "%s: %s", adopted ? "transcript.jsonl" : "session.json", wrong);
+    if (wrong == manifest_newer) {
+        entry->closed = true;
+        snprintf(entry->lacks, sizeof entry->lacks, "of a newer moechat: format %" PRIu32 ", this one reads up to %d",
+                 entry->manifest.format, MANIFEST_FORMAT);
+    }
     *memory = code != ENOMEM && wrong != manifest_no_memory;
     if (!entry->damaged)
         entry->updated = entry->manifest.updated = store_used(store, name, &entry->manifest);

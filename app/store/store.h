@@ -21,6 +21,7 @@ enum store_code {
     STORE_TAKEN,     // the name is another session's
     STORE_BUSY,      // open in another process, or in this one
     STORE_DAMAGED,
+    STORE_NEWER, // sound, of a format that only a newer moechat knows; nothing is changed
     STORE_IO,
     STORE_NO_MEMORY,
 };
@@ -32,6 +33,7 @@ struct store_error {
 __attribute__((format(printf, 3, 4))) enum store_code store_fail(struct store_error *error, enum store_code code,
                                                                  const char *format, ...);
 
+enum store_code store_newer(const char *name, const struct manifest *manifest, struct store_error *error);
 enum store_code store_no_memory(struct store_error *error); // for a transcript
 
 // No more is written than what readers take; store_init sets those, tests lower them.

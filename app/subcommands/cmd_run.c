@@ -467,7 +467,7 @@ int cmd_run(const struct options *options)
     }
     if (!sessions_choose(&run.store, &options->talk, false, &run.chat, &run.choice, &store_error)) {
         report("%s", store_error.text);
-        run.status = store_error.code == STORE_NAME ? STATUS_USAGE : STATUS_FAILED;
+        run.status = sessions_status(&store_error);
         goto release;
     }
     run.status = STATUS_MODEL;

@@ -27,7 +27,7 @@ struct request {
 static int fail(const struct store_error *error)
 {
     report("%s", error->text);
-    return error->code == STORE_NAME ? STATUS_USAGE : STATUS_FAILED;
+    return sessions_status(error);
 }
 
 static void add_entry(struct json_out *out, const struct store *store, const struct store_entry *entry)
@@ -248,18 +248,18 @@ static int verify(const struct request *request)
     return fine ? STATUS_DONE : STATUS_FAILED;
 }
 
-// Says so: a damaged session is left as it is.
-static bool is_damaged(const struct request *request, const char *name)
+// A damaged session is left as it is, which is said. The exit status; 0: it is sound.
+static int refuse_damaged(const struct request *request, const char *name)
 {
     struct store_error error;
     struct saved_content content;
     if (saved_read(&request->store, name, &content, &error))
-        return fail(&error), true;
+        return fail(&error);
     bool damaged = *content.damage;
     if (damaged)
         report("session \"%s\" is damaged and was not compacted: %s", name, content.damage);
     saved_content_release(&content);
-    return damaged;
+    return damaged ? STATUS_FAILED : STATUS_DONE;
 }
 
 // Says what compacting left, or pruning took.
@@ -293,8 +293,9 @@ static int compact_all(const struct request *request, bool prune)
         if (request->name && strcmp(request->name, name) != 0)
             continue;
         n_wanted++;
-        if (is_damaged(request, name)) {
-            status = STATUS_FAILED;
+        int refused = refuse_damaged(request, name);
+        if (refused) {
+            status = refused;
             continue;
         }
         if (saved_open(&request->store, name, &saved, &content, &error) ||

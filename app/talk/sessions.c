@@ -89,6 +89,11 @@ static bool fill_chat(const char *name, struct chat *chat, struct sessions_choic
     return false;
 }
 
+int sessions_status(const struct store_error *error)
+{
+    return error->code == STORE_NAME ? STATUS_USAGE : error->code == STORE_NEWER ? STATUS_NEWER : STATUS_FAILED;
+}
+
 bool sessions_load(const struct store *store, const char *name, struct chat *chat, struct sessions_choice *choice,
                    struct store_error *error)
 {

@@ -27,6 +27,7 @@ struct sessions_choice {
 // Fills the chat. False: error->text says why.
 bool sessions_choose(struct store *store, const struct talk_settings *settings, bool otherwise, struct chat *chat,
                      struct sessions_choice *choice, struct store_error *error);
+int sessions_status(const struct store_error *error); // the exit status that goes with it
 // The same for a session by its name.
 bool sessions_load(const struct store *store, const char *name, struct chat *chat, struct sessions_choice *choice,
                    struct store_error *error);

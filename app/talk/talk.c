@@ -527,7 +527,7 @@ int talk_prepare(struct talk *talk, const struct options *options)
     if (!sessions_choose(&talk->store, &talk->settings, true, &talk->chat, &talk->choice, &error)) {
         report("%s", error.text);
         talk->backend.ops->close(talk->backend.self);
-        return error.code == STORE_NAME ? STATUS_USAGE : STATUS_FAILED;
+        return sessions_status(&error);
     }
     return STATUS_DONE;
 }

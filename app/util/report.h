@@ -15,6 +15,7 @@ enum status {
     STATUS_USAGE = 2,
     STATUS_MODEL = 3, // the model or device could not be opened
     STATUS_CONTEXT_FULL = 4,
+    STATUS_NEWER = 5, // the session is of a newer moechat
     STATUS_INTERRUPTED = 130,
     STATUS_EPIPE = 141,
     STATUS_TERMINATED = 143,

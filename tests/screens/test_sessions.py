@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Conversations that come back: with a script in the model's place, and once with the demo model."""
+import ctypes
+import ctypes.util
 import json
 import os
 import re
@@ -1348,6 +1350,43 @@ def test_a_damaged_session_without_a_transcript_has_no_age():
     line = next(line for line in run(["sessions"]).stdout.decode().splitlines() if line.startswith("ageless"))
     expect("at an unknown time, damaged" in line and "days ago" not in line, line)
     same((entry("ageless")["updated"], entry("ageless")["damaged"]), (0, True))
+
+
+def sealed(body):
+    """A line with its sum, over what stands behind the comma that follows it."""
+    xxhash = ctypes.CDLL(ctypes.util.find_library("xxhash") or "libxxhash.so.0")
+    xxhash.XXH3_64bits.restype = ctypes.c_uint64
+    return b'{"sum":"%016x",%s\n' % (xxhash.XXH3_64bits(body, ctypes.c_size_t(len(body))), body)
+
+
+def test_a_session_of_a_newer_moechat_is_refused_and_left():
+    lines("newer", "one", "two")
+    folder = os.path.join(STORE, "newer")
+
+    def made_newer(old):
+        body = old.rstrip(b"\n")[len(b'{"sum":"0123456789abcdef",'):]
+        same(sealed(body), old)
+        return sealed(re.sub(b'"format":[0-9]+', b'"format":7', body))
+
+    changed("newer", "session.json", made_newer)
+    before = {file: open(os.path.join(folder, file), "rb").read() for file in os.listdir(folder)}
+    there = sorted(names())
+    said = b'session "newer" is of a newer moechat: its format is 7, and this one knows up to 2; update moechat to open it\n'
+    for command in (["sessions", "show", "newer"], ["sessions", "export", "newer"], ["sessions", "verify", "newer"], ["sessions", "compact", "newer"],
+                    ["run", "-p", "x", "--session", "newer"] + script(ECHO), ["run", "-p", "x", "--continue"] + script(ECHO),
+                    ["--plain", "--session", "newer"] + script(ECHO)):
+        result = run(command)
+        same((command[:2], result.returncode, result.stderr), (command[:2], 5, b"moechat: " + said))
+    told = entry("newer")
+    same(told["damage"], "of a newer moechat: format 7, this one reads up to 2")
+    expect(b"can't be opened (of a newer moechat: format 7" in run(["sessions", "list"]).stdout, run(["sessions", "list"]).stdout)
+    result = run(["--plain", "--no-session"] + script(ECHO), stdin=b"/load newer\n", together=True)
+    expect(said in result.stdout, result.stdout)
+    same(sorted(names()), there)
+    for file, bytes_before in before.items():
+        if file != "lock":
+            expect(open(os.path.join(folder, file), "rb").read() == bytes_before, file + " is as it was")
+    same(run(["sessions", "rm", "newer"]).returncode, 0)
 
 
 def test_a_lost_beginning_is_no_answer():
