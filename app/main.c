@@ -73,12 +73,27 @@ static int chat(const struct options *options)
     return plain_chat(options);
 }
 
+static bool talks(const struct options *options)
+{
+    return options->command == COMMAND_CHAT || options->command == COMMAND_RUN;
+}
+
+// What a conversation and its folder need at once must be there before anything is made.
+static bool may_talk(const struct options *options)
+{
+    enum { FILES = 32 };
+    unsigned most;
+    if (!talks(options) || files_may_open(FILES, &most))
+        return true;
+    report("no more than %u files may be open at once; a conversation needs %d: see ulimit -n", most, FILES);
+    return false;
+}
+
 // A conversation goes on with the model that it was saved with, unless the command line names one. The path is
 // *found's.
 static bool take_model_of_session(struct options *options, struct sessions_model *found)
 {
-    bool talks = options->command == COMMAND_CHAT || options->command == COMMAND_RUN;
-    if (!talks || options->model.engine || options_typed(options, "model") ||
+    if (!talks(options) || options->model.engine || options_typed(options, "model") ||
         !sessions_find_model(&options->talk, found))
         return true;
     if (access(found->origin.model_path, F_OK) != 0) {
@@ -122,6 +137,8 @@ static int dispatch(struct options *options)
     }
     if (!take_model_of_session(options, &of_session))
         return STATUS_MODEL;
+    if (!may_talk(options))
+        return STATUS_FAILED;
     switch (options->command) {
     case COMMAND_RUN:
         return cmd_run(options);

@@ -2,6 +2,7 @@
 // A ring under a mutex, and a pipe whose read end can be polled.
 #include "app/driver/queue.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -41,8 +42,10 @@ struct queue *queue_new(size_t item_bytes, size_t capacity)
     queue->capacity = capacity;
     queue->items = calloc(capacity, item_bytes);
     if (!queue->items || !open_wake(queue->wake)) {
+        int failed = errno;
         free(queue->items);
         free(queue);
+        errno = failed;
         return NULL;
     }
     pthread_mutex_init(&queue->mutex, NULL);

@@ -10,7 +10,7 @@
 
 struct queue;
 
-// NULL when memory or file descriptors run out.
+// NULL with errno when memory or file descriptors run out.
 struct queue *queue_new(size_t item_bytes, size_t capacity);
 void queue_free(struct queue *queue); // NULL is fine; no thread may use it any more
 

@@ -613,13 +613,15 @@ struct worker *worker_new(const struct backend *backend, int nice_value)
     worker->timeline = (struct timeline){.backend = &worker->backend, .steps = &worker->steps};
     worker->nice_value = nice_value;
     worker->commands = queue_new(sizeof(struct job), 4);
-    worker->events = queue_new(sizeof(struct event), N_EVENTS);
+    worker->events = worker->commands ? queue_new(sizeof(struct event), N_EVENTS) : NULL;
+    int failed = worker->events ? 0 : errno;
     worker->text = (struct answer_text){.backend = &worker->backend, .events = worker->events};
     // Signals are the face's: this thread and those that drivers start from it inherit a full mask.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = worker->commands && worker->events ? pthread_create(&worker->thread, NULL, run, worker) : ENOMEM;
+    if (!failed)
+        failed = pthread_create(&worker->thread, NULL, run, worker);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed) {
         backend->ops->close(backend->self);

@@ -54,8 +54,8 @@ struct event {
 // Frees what an EVENT_DONE or EVENT_TOKEN brought.
 void event_release(struct event *event);
 
-// Takes the backend over. nice_value is the thread's. NULL with errno: no memory or no thread; the backend is closed
-// then, too.
+// Takes the backend over. nice_value is the thread's. NULL with errno: no memory, file descriptor or thread; the
+// backend is closed then, too.
 struct worker *worker_new(const struct backend *backend, int nice_value);
 // Cancels what is under way, waits for the thread and closes the model. False: as the backend's close. NULL is fine.
 bool worker_free(struct worker *worker);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,6 +61,16 @@ int files_read_fd(int fd, size_t limit, struct bytes *bytes)
         if (!bytes_append(bytes, block, (size_t)got))
             return ENOMEM;
     }
+}
+
+bool files_may_open(unsigned count, unsigned *most)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count)
+        return true;
+    *most = (unsigned)limit.rlim_cur;
+    limit.rlim_cur = count;
+    return limit.rlim_max >= count && setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
 bool files_is_pipe(const char *path)

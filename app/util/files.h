@@ -15,6 +15,9 @@ struct bytes {
 void bytes_release(struct bytes *bytes);
 bool bytes_append(struct bytes *bytes, const void *data, size_t length); // false: no memory
 
+// Raises the limit of open files to this where it is lower and may be. False: it is *most, and may not.
+bool files_may_open(unsigned count, unsigned *most);
+
 // Whoever opens a pipe by its name waits for its other end; a chat does not.
 bool files_is_pipe(const char *path);
 // One to be written that may have no reader yet: not what a shell gave us open, as in >(gzip) or /dev/stdout. Others

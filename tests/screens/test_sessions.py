@@ -6,6 +6,7 @@ import ctypes.util
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -1387,6 +1388,21 @@ def test_a_session_of_a_newer_moechat_is_refused_and_left():
         if file != "lock":
             expect(open(os.path.join(folder, file), "rb").read() == bytes_before, file + " is as it was")
     same(run(["sessions", "rm", "newer"]).returncode, 0)
+
+
+def test_few_open_files_are_told_and_leave_nothing():
+    before = sorted(os.listdir(STORE))
+    for most in (5, 6, 8, 12, 31):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        for command in (["run", "-p", "x", "--session", "few"], ["--plain", "--session", "few"]):
+            result = run(command + script(ECHO), preexec_fn=limit)
+            same((result.returncode, result.stdout), (1, b""))
+            same(result.stderr, b"moechat: no more than %d files may be open at once; a conversation needs 32: see ulimit -n\n" % most)
+    same(sorted(os.listdir(STORE)), before)
+    # Where only the soft limit is low it is raised.
+    limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (6, 64))
+    result = run(["run", "-p", "x", "--session", "few"] + script(ECHO), preexec_fn=limit)
+    same((result.returncode, result.stdout), (0, b"x"))
 
 
 def test_a_lost_beginning_is_no_answer():

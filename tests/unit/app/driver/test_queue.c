@@ -2,6 +2,8 @@
 // The queue between the engine and a face: order, the wake pipe, merging, two threads, closing.
 #include "tests/harness.h"
 
+#include <sys/resource.h>
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <time.h>
@@ -136,11 +138,31 @@ static void closing_releases_both_sides(struct harness *t)
     queue_free(queue);
 }
 
+static void no_descriptor_is_told_from_no_memory(struct harness *t)
+{
+    struct rlimit before, none;
+    CHECK_EQ(t, getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+    CHECK_EQ(t, setrlimit(RLIMIT_NOFILE, &none), 0);
+    errno = 0;
+    struct queue *queue = queue_new(1, 1);
+    int failed = errno;
+    CHECK_EQ(t, setrlimit(RLIMIT_NOFILE, &before), 0);
+    CHECK(t, queue == NULL);
+    CHECK_EQ(t, failed, EMFILE);
+    queue_free(queue);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(keeps_order_and_wraps),    TEST(wakes_while_not_empty),       TEST(merges_with_the_last_only),
-        TEST(two_threads_lose_nothing), TEST(closing_releases_both_sides), TEST(tells_how_long_pushes_waited),
+        TEST(keeps_order_and_wraps),
+        TEST(wakes_while_not_empty),
+        TEST(merges_with_the_last_only),
+        TEST(two_threads_lose_nothing),
+        TEST(closing_releases_both_sides),
+        TEST(tells_how_long_pushes_waited),
+        TEST(no_descriptor_is_told_from_no_memory),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
