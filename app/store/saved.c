@@ -185,7 +185,11 @@ static uint64_t own_bytes(const struct manifest *manifest)
 
 static enum store_code fail_file(struct store_error *error, const struct store_path *path, int code)
 {
-    return store_fail(error, STORE_IO, "conversation not saved: %s: %s", path->text, strerror(code));
+    struct store_error why;
+    if (code != EROFS)
+        return store_fail(error, STORE_IO, "conversation not saved: %s: %s", path->text, strerror(code));
+    store_fail_path(path->text, code, &why); // as a disk becomes after errors, too
+    return store_fail(error, STORE_IO, "conversation not saved: %.700s", why.text);
 }
 
 void saved_note_files(struct saved *saved)
@@ -622,7 +626,7 @@ static enum store_code commit(struct saved *saved, const struct saved_rows *rows
         struct store_error why;
         enum store_code code = store_make(saved->store, saved->name, true, &saved->lock, &why);
         if (code)
-            return store_fail(error, code, "conversation not saved: %.600s", why.text);
+            return store_fail(error, code, "conversation not saved: %.700s", why.text);
         saved->made = true;
     }
     struct store_error failed;

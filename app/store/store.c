@@ -61,6 +61,11 @@ enum store_code store_fail_path(const char *path, int code, struct store_error *
     struct bytes quoted = {0};
     if (code == EACCES || code == EPERM)
         return fail_denied(path, name ? (int)(name - path) : 0, code, error);
+    if (code == EROFS)
+        return store_fail(error, STORE_IO,
+                          "%.400s: %s: nothing can be saved or changed there; with XDG_DATA_HOME=DIR sessions are "
+                          "elsewhere, with --no-session nothing is saved",
+                          path, strerror(code));
     if (code != EFBIG)
         return store_fail(error, STORE_IO, "%.900s: %s", path, strerror(code));
     static_assert(TRANSCRIPT_LIMIT == 1 << 30 && MANIFEST_LIMIT == 64 << 20, "as the words have it");
@@ -357,7 +362,9 @@ enum store_code store_make(const struct store *store, char *name, bool other, in
         code = store_io_sync_folder(io, store->root);
     sweep(store);
     enum store_code failed;
-    if (code)
+    if (code == EROFS)
+        failed = store_fail_path(store_path(store, name, NULL).text, code, error);
+    else if (code)
         failed = store_fail(error, STORE_IO, "cannot create the session: %s: %s", store_path(store, name, NULL).text,
                             strerror(code));
     else

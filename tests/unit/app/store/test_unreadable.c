@@ -264,6 +264,59 @@ static void what_must_be_allowed_is_said(struct harness *t)
     }
 }
 
+static int open_to_read(void *context, const char *path, int flags)
+{
+    if (!(flags & (O_CREAT | O_RDWR | O_WRONLY)))
+        return store_io_posix.open(context, path, flags);
+    errno = EROFS;
+    return -1;
+}
+
+static int make_nothing(void *context, const char *path)
+{
+    struct stat about;
+    (void)context;
+    errno = lstat(path, &about) == 0 ? EEXIST : EROFS;
+    return -1;
+}
+
+// A disk that only reads: a session that is to be made, one that is continued, and one whose disk becomes so.
+static void a_read_only_disk_is_told_with_what_helps(struct harness *t)
+{
+    static const char says[] = ": Read-only file system: nothing can be saved or changed there; with XDG_DATA_HOME=DIR "
+                               "sessions are elsewhere, with --no-session nothing is saved";
+    char root[64];
+    struct store store = rig_store(root);
+    struct rig_engine *engine = rig_engine_new(false);
+    struct saved_rows rows = rig_rows(engine);
+    struct store_error error;
+    struct saved_content content;
+    struct saved *saved;
+    struct store_io io = store_io_posix;
+    io.open = open_to_read;
+    io.mkdir = make_nothing;
+    CHECK_EQ(t, saved_new(&store, "talk", &saved, &error), STORE_OK);
+    CHECK(t, rig_append(saved, TOK_USER, "hi", engine) && saved_commit(saved, &rows, &error) == STORE_OK);
+    store.io = &io;
+    CHECK(t, rig_append(saved, TOK_ASSISTANT, "yes", engine));
+    CHECK_EQ(t, saved_commit(saved, NULL, &error), STORE_IO);
+    if (!CHECK(t, strncmp(error.text, "conversation not saved: /", 25) == 0 && strstr(error.text, says) &&
+                      strstr(error.text, says)[sizeof says - 1] == 0))
+        printf("    %s\n", error.text);
+    saved_close(saved);
+    CHECK_EQ(t, saved_open(&store, "talk", &saved, &content, &error), STORE_IO);
+    CHECK(t, strstr(error.text, says) != NULL);
+    saved_content_release(&content);
+    saved_close(saved);
+    CHECK_EQ(t, saved_new(&store, "", &saved, &error), STORE_OK);
+    CHECK(t, rig_append(saved, TOK_USER, "hi", engine));
+    CHECK_EQ(t, saved_commit(saved, NULL, &error), STORE_IO);
+    CHECK(t, strncmp(error.text, "conversation not saved: /", 25) == 0 && strstr(error.text, says));
+    saved_close(saved);
+    free(engine);
+    rig_clean(root);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -271,7 +324,7 @@ int main(int argc, char **argv)
         TEST(one_who_looks_is_no_other_moechat), TEST(the_cap_writes_no_manifest_over_damage),
         TEST(what_is_not_allowed_is_said),       TEST(what_somebody_else_sweeps_up_is_removed),
         TEST(what_could_not_be_removed_is_said), TEST(what_is_too_long_is_said),
-        TEST(what_must_be_allowed_is_said),
+        TEST(what_must_be_allowed_is_said),      TEST(a_read_only_disk_is_told_with_what_helps),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
