@@ -50,6 +50,7 @@ TEST_SOURCES := $(sort $(foreach d,ops unit fault,$(shell find tests/$(d) -name 
 TESTS         = $(TEST_SOURCES:%.c=$(BUILD)/%)
 FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS       = $(FUZZ_SOURCES:%.c=$(BUILD)/%)
+BENCHES      := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/bench_*.c))
 
 .PHONY: warps test-long test-llama tsan soak power eio whole mutate reach valgrind oclgrind test-memory all deps chat tests check unit golden screens typist asan-tests fuzz fuzz-library bench layers format install clean
 all: $(PROGRAM)
@@ -170,7 +171,7 @@ WARPS_MORE = $(foreach t,ops plain index experts fused bits,$(call WARPS_RUN,$(B
         --convert ./$(PROGRAM))) \
     $(foreach g,gguf-v2-lite-q4km gguf-v3-ud mlx-widths ck-glm-52-mlx,$(call WARPS_RUN,$(GOLDEN) tests/golden/$(g) --device gpu --chunk 0 --chunk 7))
 
-tests: $(PROGRAM) $(TESTS) $(FUZZERS) $(GOLDEN) $(BUILD)/tests/bench/synthetic $(EIO) $(WARPS_HERE)
+tests: $(PROGRAM) $(TESTS) $(FUZZERS) $(GOLDEN) $(BENCHES) $(BUILD)/tests/bench/synthetic $(EIO) $(WARPS_HERE)
 
 # Kernel binaries of the tests stay in the build folder, and the drivers' own caches too.
 check unit golden test-long screens: export XDG_CACHE_HOME = $(abspath build)/cache
@@ -304,7 +305,6 @@ test-llama: export XDG_CACHE_HOME = $(abspath build)/cache
 test-llama: $(PROGRAM)
 	$(PEER_PYTHON) tests/peers/llama_cpp_logits.py ./$(PROGRAM)
 
-BENCHES := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/bench_*.c))
 bench: $(PROGRAM) $(BENCHES)
 	./$(PROGRAM) bench
 	set -e; for b in $(BENCHES); do $$b; done

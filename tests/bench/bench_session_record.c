@@ -102,7 +102,7 @@ static double save_all(struct bench *b)
     b->bytes = 0;
     for (uint32_t first = 0; first < b->rows; first += b->part) {
         struct moe_record *record = &b->records[b->n_records++];
-        struct moe_record_part part = {.offset = b->bytes, .first = first, .logits = b->saved.logits};
+        struct moe_record_part part = {.offset = b->bytes, .first = first, .logits = b->saved.scratch.last_rows[0]};
         part.count = b->rows - first < b->part ? b->rows - first : b->part;
         must(!moe_session_write_record(&b->saved, &b->io, &part, record, &err), err.text);
         b->bytes += record->bytes;

@@ -31,8 +31,8 @@ static double look(uint32_t n_layers, uint32_t n_experts)
         abort();
     for (uint32_t i = 0; i < n; i++)
         slots[i] = (struct slot){.state = SLOT_READY, .key = i * 7919 % n};
-    const struct expert_store store = {
-        .n_layers = n_layers, .n_experts = n_experts, .device = {.slots = slots, .n_slots = n}};
+    struct size_class size = {.device = {.slots = slots, .n_slots = n}};
+    const struct expert_store store = {.n_layers = n_layers, .n_experts = n_experts, .classes = &size, .n_classes = 1};
     uint64_t began = now_ns();
     for (int i = 0; i < LOOKS; i++)
         expert_store_tiers(&store, tiers);
@@ -58,8 +58,9 @@ int main(void)
     struct figures figures = {0};
     struct moe_candidate candidates[STEPS_CANDIDATES];
     struct telemetry stopwatch = {
-        .layers = {layers, layers}, .records = {record, record}, .choices = {choices, choices}};
-    stopwatch.heat = heat;
+        .layers = {layers, layers}, .records = {record, record}, .choices = {choices, choices}, .heat = heat};
+    struct expert_layer_counts counts[6] = {{0}};
+    const struct expert_store store = {.n_layers = 6, .layers = counts}; // nobody waits for it
     for (int i = 0; i < 4096; i++)
         logits[i] = (float)(i * 7919 % 4096) / 200;
     uint64_t began = now_ns();
@@ -69,7 +70,7 @@ int main(void)
                 telemetry_switch(&stopwatch, (enum moe_interval)(i % MOE_INTERVALS));
             for (uint32_t k = 0; k < 4; k++) {
                 struct expert_place place = {.layer = layer, .expert = k};
-                telemetry_use(&stopwatch, &(struct telemetry_use){&place, k, 1, 0.5F, 0});
+                telemetry_use(&stopwatch, &store, &(struct telemetry_use){&place, k, 1, 0.5F});
             }
         }
     uint64_t watched = now_ns();
