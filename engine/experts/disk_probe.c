@@ -3,6 +3,7 @@
 #include "engine/experts/disk_probe.h"
 
 #include "engine/base/clock.h"
+#include "engine/base/draws.h"
 
 #define PROBE_NS 50000000u
 
@@ -16,8 +17,7 @@ static struct flight_order draw(struct dice *dice, void *target)
 {
     const struct shape *s = dice->shape;
     uint32_t first = s->first_k_dense_replace;
-    dice->state = dice->state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    uint32_t pick = (uint32_t)(dice->state >> 33) % ((s->n_layers - first) * s->n_routed_experts);
+    uint32_t pick = draw_below(&dice->state, (s->n_layers - first) * s->n_routed_experts);
     return (struct flight_order){
         .layer = first + pick / s->n_routed_experts,
         .expert = pick % s->n_routed_experts,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/draws.h"
 #include "engine/base/err.h"
 #include "engine/model/model.h"
 
@@ -23,12 +24,6 @@ struct fetches {
     uint32_t at_once, first, count; // a ring
 };
 
-static uint32_t below(uint64_t *random, uint32_t limit)
-{
-    *random = *random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)((*random >> 33) % limit);
-}
-
 // Random experts of the next layer that has any at the place; 0: there are none left.
 static uint32_t choose(struct fetches *f)
 {
@@ -41,7 +36,7 @@ static uint32_t choose(struct fetches *f)
                 f->ids[n++] = (int32_t)i;
         uint32_t chosen = n < f->wanted ? n : f->wanted;
         for (uint32_t i = 0; i < chosen; i++) {
-            uint32_t other = i + below(&f->random, n - i);
+            uint32_t other = i + draw_below(&f->random, n - i);
             int32_t id = f->ids[other];
             f->ids[other] = f->ids[i];
             f->ids[i] = id;

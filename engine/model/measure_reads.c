@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/draws.h"
 #include "engine/base/err.h"
 #include "engine/model/model.h"
 
@@ -28,12 +29,6 @@ struct raw_thread {
     uint64_t random;
     char *memory; // of a slot and the pages around its spans
 };
-
-static uint32_t below(uint64_t *random, uint32_t limit)
-{
-    *random = *random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)((*random >> 33) % limit);
-}
 
 // The span's pages, from their beginning to their end.
 static bool read_span(struct raw_thread *self, const struct expert_span *span, char *target)
@@ -62,8 +57,8 @@ static void *run(void *argument)
     while (clock_ns() < self->raw->until_ns) {
         struct expert_span spans[MAX_EXPERT_SPANS];
         uint32_t layer =
-            shape->first_k_dense_replace + below(&self->random, shape->n_layers - shape->first_k_dense_replace);
-        uint32_t n = package_spans(package, layer, below(&self->random, shape->n_routed_experts), spans);
+            shape->first_k_dense_replace + draw_below(&self->random, shape->n_layers - shape->first_k_dense_replace);
+        uint32_t n = package_spans(package, layer, draw_below(&self->random, shape->n_routed_experts), spans);
         char *target = self->memory;
         for (uint32_t i = 0; i < n; i++, target += 2 * RAW_PAGE) {
             if (!read_span(self, &spans[i], target))
