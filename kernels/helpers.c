@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Processes that do a job each beside this one.
+#define _GNU_SOURCE // pipe2
 #include "kernels/helpers.h"
 
 #include <errno.h>
@@ -33,14 +34,6 @@ struct helpers {
     char said[HELPER_SAID]; // by the first that failed
     struct helper at[MOST_AT_ONCE];
 };
-
-// Nobody else's child has our ends.
-static bool open_pipe(int ends[2])
-{
-    if (pipe(ends) != 0)
-        return false;
-    return fcntl(ends[0], F_SETFD, FD_CLOEXEC) == 0 && fcntl(ends[1], F_SETFD, FD_CLOEXEC) == 0;
-}
 
 static void close_pipe(const int ends[2])
 {
@@ -89,7 +82,9 @@ static void begin(struct helpers *h, struct helper *to)
     int in[2] = {-1, -1}, out[2] = {-1, -1};
     h->words[h->n_words] = h->jobs[h->begun++];
     *to = (struct helper){0};
-    int rc = open_pipe(in) && open_pipe(out) ? spawn(h, to, in, out) : errno;
+    // At once so: a child that another thread starts meanwhile must not have our ends, or a helper's input never ends.
+    bool piped = pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0;
+    int rc = piped ? spawn(h, to, in, out) : errno;
     if (rc != 0) {
         keep_failure(h, strerror(rc));
         close_pipe(in);

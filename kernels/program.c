@@ -344,25 +344,28 @@ static void take_kernels(struct program *p, struct program *part)
     release(part);
 }
 
-// False: there is an error, or, with *mixed, not all of them take addresses.
-static bool open_each(gpu *g, struct program *p, const struct wish *parts, unsigned n, struct steps *steps, bool *mixed,
-                      struct gpu_error *err)
+enum opened { OPENED, OPENED_NOT, OPENED_MIXED };
+
+// OPENED_MIXED: not all of them take addresses, and no kernel is left; likewise OPENED_NOT, with *err filled.
+static enum opened open_each(gpu *g, struct program *p, const struct wish *parts, unsigned n, struct steps *steps,
+                             struct gpu_error *err)
 {
-    *mixed = false;
-    for (unsigned i = 0; i < n && !*mixed; i++) {
+    enum opened opened = OPENED;
+    for (unsigned i = 0; i < n && opened == OPENED; i++) {
         struct program part = {.uses = p->uses};
         if (steps->progress)
             steps->progress(steps->context, "kernels", steps->total - n + i, steps->total);
         if (!open_wish(g, &part, &parts[i], &(struct steps){0}, err)) {
-            release(p);
-            return false;
+            opened = OPENED_NOT;
+            break;
         }
-        *mixed = i > 0 && part.by_address != p->by_address;
+        if (i > 0 && part.by_address != p->by_address)
+            opened = OPENED_MIXED;
         take_kernels(p, &part);
     }
-    if (*mixed)
+    if (opened != OPENED)
         release(p);
-    return !*mixed;
+    return opened;
 }
 
 static bool has_all(const gpu *g, const struct program *p, const struct source *source, struct gpu_error *err)
@@ -383,18 +386,17 @@ static bool open_parts(gpu *g, struct program *p, const struct wish *wish, struc
     if (n == 1 && !parts[0].parts)
         return open_wish(g, p, wish, steps, err);
     struct source whole;
-    bool mixed;
     steps->total += n;
-    bool good = open_each(g, p, parts, n, steps, &mixed, err);
-    if (mixed) {
+    enum opened opened = open_each(g, p, parts, n, steps, err);
+    if (opened == OPENED_MIXED) {
         cl_kernel of = g->addresses.of;
         g->addresses.of = NULL; // for none of them
-        good = open_each(g, p, parts, n, steps, &mixed, err);
+        opened = open_each(g, p, parts, n, steps, err);
         g->addresses.of = of;
     }
-    if (!good || !source_of(g, wish, &whole))
+    if (opened != OPENED || !source_of(g, wish, &whole)) // a token's text alone takes memory, and is not divided
         return false;
-    good = has_all(g, p, &whole, err);
+    bool good = has_all(g, p, &whole, err);
     source_release(&whole);
     if (!good)
         release(p);
