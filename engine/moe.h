@@ -97,7 +97,7 @@ enum moe_write_back { MOE_WRITE_BACK_AUTO, MOE_WRITE_BACK_OFF, MOE_WRITE_BACK_ON
 
 // Reads `length` bytes at `offset` of fd, as pread does; tests put their own here. Called on reader threads.
 typedef ptrdiff_t moe_read_fn(void *context, int fd, void *target, size_t length, uint64_t offset);
-// As pwrite, for the tests that make writes fail.
+// Writes `length` bytes at `offset` of fd, as pwrite does; tests put those that fail here.
 typedef ptrdiff_t moe_write_fn(void *context, int fd, const void *from, size_t length, uint64_t offset);
 
 struct moe_model_options {
@@ -209,9 +209,6 @@ struct moe_description {
 };
 
 // Reads and checks the manifest and headers only: no device, no weights.
-// Of disk space beyond what the package takes, without which a conversion does not begin: for the manifest and what
-// folders take.
-#define MOE_CONVERT_SPARE (UINT64_C(64) << 20)
 int moe_inspect(const char *directory, struct moe_description *description, struct moe_err *err);
 // What can be told of a model before its weights are there: a config.json or a folder with one (and the index of its
 // safetensors, if that is there), the first part of a split GGUF, or the beginning of a whole one. Sizes are about
@@ -283,6 +280,9 @@ int moe_verify(const char *directory, moe_progress_fn *progress, void *context, 
 // With `consume` the source is given up on the way: each layer's experts are removed from its files (the files keep
 // their sizes, their disk blocks are freed) when the package's own are durable, were read back from disk and compared.
 // Only what is copied bit for bit is consumed; consume.h says what is refused.
+//
+// It does not begin without so much disk space beyond what the package takes: for the manifest and what folders take.
+#define MOE_CONVERT_SPARE (UINT64_C(64) << 20)
 struct moe_consumption {
     const char *source, *target; // live as long as the question
     uint32_t n_files;
@@ -518,8 +518,6 @@ void moe_session_set_logits(moe_session *session, const float *logits);
 // after the last of them and the states that are then (moechat-session(5)). A record checks itself block by block and
 // is bound to its weights, KV type and shape; it knows neither its tokens nor its place, so it may be copied elsewhere
 // byte for byte. Restored rows, states and logits are the saved ones bit for bit.
-typedef ptrdiff_t moe_write_fn(void *context, int fd, const void *source, size_t length, uint64_t offset);
-
 // How a record's file is reached. Short reads and writes and EINTR are resumed. Nothing is synced: that is for whoever
 // then names the record.
 struct moe_record_io {
@@ -694,7 +692,8 @@ moe_sampler *moe_sampler_new(const struct moe_sampling *sampling, uint32_t vocab
 void moe_sampler_free(moe_sampler *sampler);
 // NULL when the settings are fine, else what is wrong with them.
 const char *moe_sampling_check(const struct moe_sampling *sampling);
-// Returns an id, or -1 when no logit is finite. recent: the ids before it, the last one last.
+// Returns an id, or -1 when no logit is finite, or there is no memory to look for repetitions. recent: the ids before
+// it, the last one last.
 int32_t moe_sample(moe_sampler *sampler, const float *logits, const int32_t *recent, size_t n_recent);
 
 // The likeliest tokens by their logits, before any setting is applied: at most n, in descending order; returns how

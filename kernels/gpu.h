@@ -5,7 +5,8 @@
 // memory, which readers may fill. Errors: calls that make something return NULL and fill *err. Ops, writes and fences
 // return nothing: the first failure is kept in the gpu ("sticky"), later ops do nothing, and gpu_check or the next
 // blocking gpu_read reports it and clears it. Order: ops, writes and reads take effect in the order of the calls (one
-// in-order queue). Only gpu_read, gpu_finish and gpu_fence_wait block.
+// in-order queue); copies have a queue of their own. What blocks: gpu_read and its kin, gpu_finish, gpu_fence_wait and
+// gpu_copy_wait; gpu_write of page-locked memory, gpu_map and gpu_buf_free for what is under way.
 #ifndef MOECHAT_GPU_H
 #define MOECHAT_GPU_H
 

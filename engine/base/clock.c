@@ -40,8 +40,8 @@ void moe_clock_stop(void)
     if (atomic_load(&process.changes) % 2)
         return;
     atomic_store(&process.at_ns, 0);
-    atomic_fetch_add(&process.changes,
-                     1); // first: nobody may have been shown a later time than that at which it stands
+    // First: nobody may have been shown a later time than that at which it stands.
+    atomic_fetch_add(&process.changes, 1);
     atomic_store(&process.at_ns, system_ns() - atomic_load(&process.left_ns));
 }
 

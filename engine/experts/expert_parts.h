@@ -124,8 +124,8 @@ int expert_load_queued(expert_store *store, struct moe_err *err);
 // EMPTY with an error.
 int expert_copy(expert_store *store, struct slot *slot, struct moe_err *err);
 // Takes in the copies and flights that are over, after waiting for a copy or else, as reader_reap does, for the first
-// flight; the wait is the layer's. An
-// error of the device may be an older op's: whoever called is told, for the device tells only once.
+// flight; the wait is the layer's. An error of the device may be an older op's: whoever called is told, for the device
+// tells only once.
 int expert_take_in(expert_store *store, int wait_ms, uint32_t layer, struct moe_err *err);
 // Nobody wants a device slot any more whose bytes are on their way: a read that has begun finishes into it and lands as
 // any other; one that has not is taken back.

@@ -408,13 +408,13 @@ static void find_matrix(struct loader *l, struct want *want)
     }
 }
 
-// Bytes on the device of one part of a matrix, which may be some of the tensor's rows.
-// Of some of a tensor's rows; a factor is all of the matrix's.
+// Is a part of a matrix only some of its tensor's rows? A factor is of all of them.
 static bool is_cut(const struct want *want, int part)
 {
     return want->runs && !(part == 2 && want->matrix->at.factor);
 }
 
+// On the device.
 static uint64_t part_bytes(const struct want *want, int part)
 {
     uint64_t bytes = device_bytes(want->parts[part], want->conversion);

@@ -70,9 +70,9 @@ struct layer_weights {
     struct hyper_weights hyper[2];  // by site: mixer, ffn
     struct matrix gate, up, down;   // of a dense layer, or the shared experts, if any; gate and up in one buffer
     struct matrix router;           // MoE layers
-    struct matrix latent_in,
-        latent_out;              // between the stream and the latent space of routed experts, where they have one
-    struct vector latent_norm;   // of their sum
+    // Between the stream and the latent space of routed experts, where they have one; latent_norm: of their sum.
+    struct matrix latent_in, latent_out;
+    struct vector latent_norm;
     struct bank_weights bank[2]; // by site: mixer, ffn
     struct matrix shared_gate;   // [1, hidden_size], where the shared experts have one
     struct vector router_bias;   // where the model has one
