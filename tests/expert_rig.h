@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/base/draws.h"
 #include "engine/experts/expert_store.h"
 #include "engine/files/spans.h"
 #include "tests/expert_check.h"
@@ -616,6 +617,15 @@ static inline enum moe_origin rig_origin(expert_store *store, uint32_t layer, in
         expert_release(store, &place, 1);
     }
     return place.origin;
+}
+
+// Until so many bytes are there; for 2 s at most.
+static inline void rig_let_arrive(expert_store *store, uint64_t bytes)
+{
+    for (int i = 0; i < 2000 && expert_store_counts(store).bytes_read < bytes; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        expert_store_settle(store);
+    }
 }
 
 static inline bool rig_yes(void *context)

@@ -261,14 +261,6 @@ static void waiting_for_room_can_be_cancelled(struct harness *t)
 // ---- Prefetch
 // ---------------------------------------------------------------------------------------------------------
 
-static void let_arrive(expert_store *store, uint64_t bytes)
-{
-    for (int i = 0; i < 2000 && expert_store_counts(store).bytes_read < bytes; i++) {
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-        expert_prefetch(store, &(struct expert_prediction){1, NULL, 0}); // takes in what is there
-    }
-}
-
 static void a_prefetch_in_time_is_counted_so(struct harness *t)
 {
     struct rig rig;
@@ -276,7 +268,7 @@ static void a_prefetch_in_time_is_counted_so(struct harness *t)
     expert_store *store = rig_store(t, &rig, 16, NULL);
     CHECK(t, rig_prefetch(store, 2, 5));
     CHECK(t, !rig_prefetch(store, 2, 5)); // it is on its way
-    let_arrive(store, RIG_BLOB);
+    rig_let_arrive(store, RIG_BLOB);
     CHECK_EQ(t, rig_origin(store, 2, 5), MOE_FROM_PREFETCH);
     CHECK_EQ(t, rig_origin(store, 2, 5), MOE_FROM_DEVICE);
     struct expert_counts counts = expert_store_counts(store);
@@ -306,7 +298,7 @@ static void prefetches_give_way_to_prefetches_not_to_what_decoding_uses(struct h
     for (int32_t id = 0; id < 6; id++) {
         uint64_t read = expert_store_counts(store).bytes_read;
         CHECK(t, rig_prefetch(store, 3, id));
-        let_arrive(store, read + RIG_BLOB);
+        rig_let_arrive(store, read + RIG_BLOB);
     }
     CHECK_EQ(t, expert_store_counts(store).wasted, 4);
     CHECK_EQ(t, rig_counts(store, 3).wasted, 4);
@@ -492,36 +484,30 @@ static void prefetches_from_the_host_are_copies(struct harness *t)
 // ---- The same bytes whatever the way
 // ---------------------------------------------------------------------------------
 
-static uint32_t draw(uint64_t *seed, uint32_t below)
-{
-    *seed = *seed * 6364136223846793005U + 1442695040888963407U;
-    return (uint32_t)(*seed >> 33) % below;
-}
-
 // Random requests, prefill sweeps among them, with random prefetches in between; some are not waited for.
 static int random_requests(expert_store *store, uint64_t seed, struct rig *rig)
 {
     enum { REQUESTS = 200 };
     int wrong = 0;
     for (int i = 0; i < REQUESTS; i++) {
-        rig->g.lazy = draw(&seed, 2);
-        rig->g.lazy_copies = draw(&seed, 2);
-        uint32_t layer = 1 + draw(&seed, RIG_LAYERS - 1);
+        rig->g.lazy = draw_below(&seed, 2);
+        rig->g.lazy_copies = draw_below(&seed, 2);
+        uint32_t layer = 1 + draw_below(&seed, RIG_LAYERS - 1);
         int32_t ids[RIG_EXPERTS];
         uint32_t n = 0;
         for (int32_t id = 0; id < RIG_EXPERTS && n < expert_slots(store, layer); id++)
-            if (draw(&seed, 3) == 0)
+            if (draw_below(&seed, 3) == 0)
                 ids[n++] = id;
         struct expert_place places[RIG_EXPERTS];
-        struct expert_request request = {.layer = layer, .ids = ids, .n = n, .use = draw(&seed, 2)};
+        struct expert_request request = {.layer = layer, .ids = ids, .n = n, .use = draw_below(&seed, 2)};
         wrong += expert_acquire(store, &request, places, NULL) != MOE_OK;
-        int32_t predictions[2] = {(int32_t)draw(&seed, RIG_EXPERTS), (int32_t)draw(&seed, RIG_EXPERTS)};
+        int32_t predictions[2] = {(int32_t)draw_below(&seed, RIG_EXPERTS), (int32_t)draw_below(&seed, RIG_EXPERTS)};
         expert_prefetch(store, &(struct expert_prediction){1 + layer % (RIG_LAYERS - 1), predictions, 2});
-        if (!draw(&seed, 8))
+        if (!draw_below(&seed, 8))
             expert_drop_prefetches(store);
         bool done[RIG_EXPERTS] = {false};
         struct expert_wait_list list = {.places = places, .done = done, .n = n};
-        for (uint32_t left = draw(&seed, 8) ? n : draw(&seed, n + 1); left; left--) {
+        for (uint32_t left = draw_below(&seed, 8) ? n : draw_below(&seed, n + 1); left; left--) {
             int any = expert_wait_any(store, &list, NULL);
             wrong += any < 0 || !rig_holds(&places[any]);
             if (any >= 0)
