@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What is behind a moe_session, for session.c and session_record.c.
+// What is behind a moe_session, for the .c files of this room: session.c opens and closes it, feed.c feeds it,
+// session_states.c says where it can stand, session_record.c saves and restores it.
 #ifndef MOECHAT_ENGINE_SESSION_SESSION_H
 #define MOECHAT_ENGINE_SESSION_SESSION_H
 
@@ -47,6 +48,10 @@ int session_stand(moe_session *session, uint32_t position, struct moe_err *err);
 int session_cut_states(moe_session *session, uint32_t length, struct moe_err *err);
 // Their bytes, layer after layer: [snapshots.bytes].
 int session_copy_states(const moe_session *session, char *copy, struct moe_err *err);
+
+// Between the two what the model's counters say is this session's. Returns the nanoseconds between them.
+void session_start_counting(moe_session *session);
+uint64_t session_stop_counting(moe_session *session);
 
 // Gives back the staging memory.
 void session_record_release(moe_session *session);
