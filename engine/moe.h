@@ -555,7 +555,7 @@ int moe_session_write_record(moe_session *session, const struct moe_record_io *i
 // not fit), and takes its logits if it has any. Its states are kept, as a border that one can stand at; they may come
 // after the rows, by a record without any. Of a model whose layers have states, rows alone are not enough to go on
 // from: once all records are read, cut the session to its floor, which brings the states back. Nothing of the session
-// changes on failure. Stops at moe_session_cancel.
+// changes on failure, but that a kept state may have gone to make room for the record's. Stops at moe_session_cancel.
 int moe_session_read_record(moe_session *session, const struct moe_record_io *io, const struct moe_record *record,
                             struct moe_err *err);
 // Only the logits of a record, for a session that was cut to its end: the length must be first + count.
