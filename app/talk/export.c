@@ -153,16 +153,51 @@ static bool is_own(const struct chat *chat, const struct chat_turn *turn)
     return own;
 }
 
-// The first of other branches' turns that follows that one and says something else than was said.
-static const struct chat_turn *first_behind(const struct chat *chat, const struct chat_turn *turn)
+// Of other branches' turns those that say something else than was said, by what they follow, in their order: looked for
+// once, for there may be thousands behind one.
+struct follower {
+    int64_t said; // by the turn before it
+    const struct chat_turn *turn;
+};
+struct followers {
+    struct follower *items;
+    size_t n;
+};
+
+static int by_what_was_said(const void *a, const void *b)
 {
-    for (size_t i = 0; i < chat->n_others; i++) {
-        const struct chat_turn *before = chat_find(chat, chat->others[i].after);
-        if (before && before->said == turn->said && chat_is_first(chat, &chat->others[i]) &&
-            !is_own(chat, &chat->others[i]))
-            return &chat->others[i];
+    const struct follower *x = a, *y = b;
+    if (x->said != y->said)
+        return x->said < y->said ? -1 : 1;
+    return x->turn < y->turn ? -1 : x->turn > y->turn;
+}
+
+static bool find_followers(const struct chat *chat, struct followers *found)
+{
+    found->n = 0;
+    found->items = calloc(chat->n_others + 1, sizeof *found->items);
+    for (size_t i = 0; found->items && i < chat->n_others; i++) {
+        const struct chat_turn *turn = &chat->others[i], *before = chat_find(chat, turn->after);
+        if (before && chat_is_first(chat, turn) && !is_own(chat, turn))
+            found->items[found->n++] = (struct follower){before->said, turn};
     }
-    return NULL;
+    if (found->n)
+        qsort(found->items, found->n, sizeof *found->items, by_what_was_said);
+    return found->items != NULL;
+}
+
+// The first of them that follows that one.
+static const struct chat_turn *first_behind(const struct followers *all, const struct chat_turn *turn)
+{
+    size_t low = 0, high = all->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (all->items[middle].said < turn->said)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < all->n && all->items[low].said == turn->said ? all->items[low].turn : NULL;
 }
 
 static bool is_blank(const struct bytes *text)
@@ -192,17 +227,19 @@ static bool export_fork(struct bytes *out, enum export_format format, const stru
 // What is of other branches, each piece of it once, from where it leaves what came before.
 static bool export_others(struct bytes *out, enum export_format format, const struct chat *chat)
 {
-    bool fine = true;
+    struct followers followers;
+    bool fine = find_followers(chat, &followers);
     for (size_t i = 0; i < chat->n_others && fine; i++) {
         const struct chat_turn *turn = &chat->others[i], *before = chat_find(chat, turn->after);
         if (!chat_is_first(chat, turn) || is_own(chat, turn)) // it is there already
             continue;
-        if (before && !is_own(chat, before) && first_behind(chat, before) == turn) // goes on what was begun
+        if (before && !is_own(chat, before) && first_behind(&followers, before) == turn) // goes on what was begun
             continue;
         fine = export_fork(out, format, before);
-        for (; turn && fine; turn = first_behind(chat, turn))
+        for (; turn && fine; turn = first_behind(&followers, turn))
             fine = export_message(out, format, 1, turn->role, &turn->text);
     }
+    free(followers.items);
     return fine;
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "app/util/json_out.h"
@@ -195,10 +196,38 @@ static void writes_whole_files(struct harness *t)
     bytes_release(&read);
 }
 
+// Thousands of messages behind one answer are exported in a moment, each once.
+static void wide_trees(struct harness *t)
+{
+    enum { WIDE = 30000 };
+    struct chat_turn *others = calloc(WIDE, sizeof *others);
+    struct bytes out = {0};
+    struct timespec from, to;
+    size_t found = 0;
+    if (!CHECK(t, others != NULL))
+        return;
+    for (int64_t i = 0; i < WIDE; i++)
+        others[i] = (struct chat_turn){.role = i ? TOK_USER : TOK_ASSISTANT,
+                                       .text = {.data = "here", .length = 4},
+                                       .number = i + 2,
+                                       .said = i + 2,
+                                       .after = i ? 2 : 0};
+    const struct chat wide = {.turns = way, .n_turns = 2, .others = others, .n_others = WIDE};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+    CHECK(t, export_chat(&out, EXPORT_TEXT, &(struct export_head){"", ""}, &wide));
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+    CHECK(t, to.tv_sec - from.tv_sec < 4);
+    for (const char *at = out.data; at && (at = strstr(at, ": here\n")); at++)
+        found++;
+    CHECK_EQ(t, found, WIDE);
+    bytes_release(&out);
+    free(others);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(parses), TEST(other_branches_follow), TEST(one_writer_for_both), TEST(renders_the_bytes),
-        TEST(picks),  TEST(writes_whole_files)};
+        TEST(wide_trees),        TEST(parses), TEST(other_branches_follow), TEST(one_writer_for_both),
+        TEST(renders_the_bytes), TEST(picks),  TEST(writes_whole_files)};
     return HARNESS_RUN(tests, argc, argv);
 }
