@@ -21,6 +21,7 @@
 #include "engine/convert/beside.h"
 #include "engine/convert/consume.h"
 #include "engine/convert/job_key.h"
+#include "engine/files/package_facts.h"
 #include "engine/files/spans.h"
 #include "engine/files/ggml_types.h"
 #include "engine/files/verify.h"
@@ -40,7 +41,8 @@ struct conversion {
     uint64_t beside_bytes;
     char target[MAX_PATH + 8];
     char partial[MAX_PATH + 16];
-    bool renamed; // the target is there, whole, with the journal that an end of the process has left
+    char name[PACKAGE_NAME]; // in model.json
+    bool renamed;            // the target is there, whole, with the journal that an end of the process has left
     unsigned threads;
     struct moe_progress progress;
     struct moe_err *err;
@@ -444,6 +446,7 @@ static int set_paths(struct conversion *c, const char *target)
         return moe_fail(c->err, MOE_BAD_ARGUMENT, "the new folder's path must have 1 to %d bytes", MAX_PATH);
     snprintf(c->target, sizeof c->target, "%.*s", (int)length, target);
     snprintf(c->partial, sizeof c->partial, "%s.partial", c->target);
+    package_name_after(c->name, c->target);
     struct stat status;
     c->renamed = holds(c->target, "convert.journal") && holds(c->target, "model.json");
     if (!c->renamed && lstat(c->target, &status) == 0)
@@ -524,7 +527,7 @@ static bool layers_differ(const struct job *job)
 // What is written when all else is.
 static struct manifest_facts facts_of(const struct conversion *c, const struct journal *journal)
 {
-    struct manifest_facts facts = manifest_facts_of(&c->source, &c->job, file_base_name(c->target));
+    struct manifest_facts facts = manifest_facts_of(&c->source, &c->job, c->name);
     facts.template_name = c->options->template_name;
     facts.journal = journal;
     return facts;

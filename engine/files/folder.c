@@ -335,7 +335,7 @@ static int read_folder(struct package *package, struct moe_err *err)
         return code;
     }
     package->shape = package->checkpoint->shape;
-    package_name_after(package, package->directory);
+    package_name_after(package->name, package->directory);
     code = folder_layout(package->checkpoint, &layout, err);
     if (!code)
         code = package_find_tokenizer(package, package->directory, err);

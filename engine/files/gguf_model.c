@@ -261,7 +261,7 @@ static int read_layers(struct package *package, struct moe_err *err)
 static void name_model(struct package *package, const char *path)
 {
     struct gguf_part part;
-    package_name_after(package, path);
+    package_name_after(package->name, path);
     size_t length = strlen(package->name);
     size_t tail = gguf_part_parse(package->name, &part) ? length - part.prefix : strlen(".gguf");
     if (length > tail && strcasecmp(package->name + length - strlen(".gguf"), ".gguf") == 0)

@@ -45,12 +45,14 @@ enum package_kind { PACKAGE, FOLDER_MLX, FOLDER_SOURCE, GGUF_FILES };
 
 struct checkpoint;
 
+#define PACKAGE_NAME 64 // with its end
+
 struct package {
     enum package_kind kind;
     struct checkpoint *checkpoint; // of a folder or GGUF files, owned; NULL in a package
     char directory[4096];          // as it was named; of GGUF files it may be a file
     char layout[32];               // of what is no package, for people: "bf16 checkpoint"
-    char name[64];
+    char name[PACKAGE_NAME];
     char template_name[64];
     char tokenizer_type[32];
     struct moe_suggestion suggestion;

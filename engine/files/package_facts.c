@@ -14,7 +14,7 @@
 
 enum { SAMPLE_BYTES = 256, TYPES_OF_GGML = 1000 };
 
-void package_name_after(struct package *package, const char *path)
+void package_name_after(char name[PACKAGE_NAME], const char *path)
 {
     size_t end = strlen(path);
     while (end > 1 && path[end - 1] == '/')
@@ -22,12 +22,12 @@ void package_name_after(struct package *package, const char *path)
     size_t begin = end;
     while (begin > 0 && path[begin - 1] != '/')
         begin--;
-    size_t length = end - begin < sizeof package->name - 1 ? end - begin : sizeof package->name - 1;
+    size_t length = end - begin < PACKAGE_NAME - 1 ? end - begin : PACKAGE_NAME - 1;
     for (size_t i = 0; i < length; i++) {
         char c = path[begin + i];
-        package->name[i] = c > 0x20 && c < 0x7f ? c : '_';
+        name[i] = c > 0x20 && c < 0x7f ? c : '_';
     }
-    package->name[length] = '\0';
+    name[length] = '\0';
 }
 
 int package_list_files(struct package *package, struct moe_err *err)

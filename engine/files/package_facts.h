@@ -7,8 +7,8 @@
 #include "engine/files/checkpoint.h"
 #include "engine/files/package.h"
 
-// For people: the last part of a path, where it is printable.
-void package_name_after(struct package *package, const char *path);
+// For people, and as model.json may have it: the last part of a path, where it is printable, as far as there is room.
+void package_name_after(char name[PACKAGE_NAME], const char *path);
 // files: the checkpoint's shards, in their order; and n_layers empty layers.
 int package_list_files(struct package *package, struct moe_err *err);
 // The tokenizer's file in a folder, if there is one.

@@ -57,6 +57,28 @@ static void what_is_quantised_keeps_its_bytes(struct harness *t)
     }
 }
 
+// model.json has room for 63 bytes, and control characters are none of a name: neither is found out at the end only.
+static void any_name_will_do(struct harness *t)
+{
+    static const char *const names[][2] = {
+        {"a-name-of-more-than-sixty-three-bytes-as-people-give-them-to-folders-Q4_K_XL",
+         "a-name-of-more-than-sixty-three-bytes-as-people-give-them-to-fo"},
+        {"a\nb\x1b c", "a_b__c"},
+        {"\xc3\xa9\xff", "___"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct moe_convert_options options = {.threads = 2};
+        struct moe_description about;
+        struct moe_err err = {.text = ""};
+        char path[200];
+        snprintf(path, sizeof path, "%s/%s", scratch, names[i][0]);
+        if (!CHECK_EQ(t, moe_convert(BF16, path, &options, &err), 0))
+            printf("    %s\n", err.text);
+        CHECK_EQ(t, moe_inspect(path, &about, NULL), 0);
+        CHECK_STR(t, about.name, names[i][1]);
+        made_remove(path);
+    }
+}
+
 // ---- Disturbances
 
 static void stopped_it_goes_on(struct harness *t)
@@ -556,6 +578,7 @@ int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(what_is_quantised_keeps_its_bytes),
+        TEST(any_name_will_do),
         TEST(stopped_it_goes_on),
         TEST(killed_it_goes_on),
         TEST(torn_journals_are_understood),
