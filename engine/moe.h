@@ -641,7 +641,8 @@ struct moe_telemetry {
     uint32_t rows; // tokens whose work was done in it: of a group that was stopped as many as moe_session_held has,
                    // rounded; those that are left are of the step that goes on there
     bool decode;
-    bool shared_out; // attention, router, experts, copies and head were one time, parted as an earlier token's was
+    bool shared_out; // ns of attention, router, experts, copies and head are estimates: one time was measured for all,
+                     // and parted as an earlier token's was
     bool stopped;    // it failed or was cancelled on the way: choices NULL, the rest what it did until then
     uint64_t total_ns, ns[MOE_INTERVALS];
     uint64_t launches, waits; // commands and host waits on the device

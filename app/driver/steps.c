@@ -374,7 +374,10 @@ void steps_usual(struct steps *steps, struct usual *usual, uint32_t slowest[STEP
     memset(slowest, 0, STEPS_SLOWEST * sizeof *slowest);
     pthread_mutex_lock(&steps->mutex);
     for (size_t i = 0; i < steps->n_tokens; i++)
-        usual->tokens += decoded(steps, i) != NULL;
+        if (decoded(steps, i)) {
+            usual->tokens++;
+            usual->shared_out |= decoded(steps, i)->shared_out;
+        }
     uint64_t *room = usual->tokens ? malloc(usual->tokens * sizeof *room) : NULL;
     if (room) {
         for (int i = 0; i < MOE_INTERVALS; i++)

@@ -29,6 +29,16 @@ const char *figures_interval_word(enum moe_interval interval)
     return interval == MOE_ON_DISK ? "reads" : figures_interval_name(interval);
 }
 
+bool figures_is_estimate(const struct moe_telemetry *record, enum moe_interval interval)
+{
+    static const bool shared[MOE_INTERVALS] = {[MOE_ON_ATTENTION] = true,
+                                               [MOE_ON_ROUTER] = true,
+                                               [MOE_ON_EXPERTS] = true,
+                                               [MOE_ON_HEAD] = true,
+                                               [MOE_ON_COPY] = true};
+    return record->shared_out && shared[interval];
+}
+
 const char *figures_origin_word(enum moe_origin origin)
 {
     return origin == MOE_FROM_DISK ? "read" : origin == MOE_FROM_PREFETCH ? "ahead" : figures_origin_name(origin);
@@ -120,7 +130,7 @@ static void clear(struct moe_telemetry *sum, const struct moe_telemetry *like)
     struct moe_layer_record *layers = (struct moe_layer_record *)(sum + 1);
     sum->step = 0;
     sum->position = sum->rows = 0;
-    sum->decode = sum->stopped = false;
+    sum->decode = sum->stopped = sum->shared_out = false;
     sum->choices = NULL;
     sum->total_ns = sum->launches = sum->waits = 0;
     memset(sum->ns, 0, sizeof sum->ns);
@@ -138,6 +148,7 @@ static void add(struct moe_telemetry *sum, const struct moe_telemetry *step, uin
     sum->total_ns += by * step->total_ns;
     sum->launches += by * step->launches;
     sum->waits += by * step->waits;
+    sum->shared_out |= step->shared_out;
     for (int i = 0; i < MOE_INTERVALS; i++)
         sum->ns[i] += by * step->ns[i];
     for (uint32_t i = 0; i < step->n_moe_layers; i++) {

@@ -12,8 +12,10 @@
 const char *figures_interval_name(enum moe_interval interval);      // "disk", "copy", "attention" ...
 const char *figures_policy_name(const struct moe_cache_plan *plan); // of the expert caches
 const char *figures_interval_word(enum moe_interval interval);      // for people: a read need not be the disk's
-const char *figures_origin_name(enum moe_origin origin);            // "device", "host", "prefetch", "late", "disk"
-const char *figures_origin_word(enum moe_origin origin);            // as the pane says it: "device", "ahead", "read"
+// What is spent on it is an estimate, in the step or in some of a sum's: see moe_telemetry, shared_out.
+bool figures_is_estimate(const struct moe_telemetry *record, enum moe_interval interval);
+const char *figures_origin_name(enum moe_origin origin); // "device", "host", "prefetch", "late", "disk"
+const char *figures_origin_word(enum moe_origin origin); // as the pane says it: "device", "ahead", "read"
 
 // A record with all that it points to in one block, which free releases. NULL: no memory.
 struct moe_telemetry *figures_clone(const struct moe_telemetry *record);
@@ -33,7 +35,7 @@ void figures_take_away(struct moe_telemetry *sum, const struct moe_telemetry *pa
 struct figures {
     struct moe_telemetry *last; // step
     bool last_is_now;           // it is of the turn, not of one before or between two
-    // Sums by layer, without choices; `step` counts the steps and `rows` the tokens.
+    // Sums by layer, without choices; `step` counts the steps and `rows` the tokens; shared_out: of one of them.
     struct moe_telemetry *sums[FIGURES_SUMS];
     struct tally tallies[FIGURES_SUMS];
     uint32_t context; // tokens of it that are used, that of the last token of an answer included

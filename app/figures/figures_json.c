@@ -64,6 +64,7 @@ void figures_json_step(struct json_out *out, const struct moe_telemetry *step)
     json_out_whole(out, "tokens", step->rows);
     json_out_flag(out, "decode", step->decode);
     json_out_whole(out, "total_ns", step->total_ns);
+    json_out_flag(out, "estimated", step->shared_out);
     json_out_open(out, "ns", '{');
     for (int i = 0; i < MOE_INTERVALS; i++)
         json_out_whole(out, figures_interval_name((enum moe_interval)i), step->ns[i]);

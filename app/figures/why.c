@@ -77,6 +77,11 @@ static void add_experts(char out[WHY_SIZE], const struct moe_telemetry *step, bo
             step->layers[at].layer, longest->wait_us / 1e3);
 }
 
+static const char *about_of(bool shared_out, enum moe_interval interval)
+{
+    return figures_is_estimate(&(struct moe_telemetry){.shared_out = shared_out}, interval) ? "about " : "";
+}
+
 char *why_words(char out[WHY_SIZE], const struct moe_telemetry *step, const struct usual *usual)
 {
     static const char *const doing[MOE_INTERVALS] = {
@@ -92,16 +97,17 @@ char *why_words(char out[WHY_SIZE], const struct moe_telemetry *step, const stru
     };
     enum moe_interval why = why_interval(step, usual);
     bool slow = why_is_slow(step, usual);
+    const char *about = about_of(step->shared_out, why), *usually = about_of(usual->shared_out, why);
     *out = 0;
     if (slow)
-        add(out, "Slow, %.1f times the usual %.2f ms: %.2f ms %s, usually %.2f",
-            (double)step->total_ns / (double)usual->total_ns, ms(usual->total_ns), ms(step->ns[why]), doing[why],
-            ms(usual->ns[why]));
+        add(out, "Slow, %.1f times the usual %.2f ms: %s%.2f ms %s, usually %s%.2f",
+            (double)step->total_ns / (double)usual->total_ns, ms(usual->total_ns), about, ms(step->ns[why]), doing[why],
+            usually, ms(usual->ns[why]));
     else if (step->decode && usual->tokens)
-        add(out, "%s (%.2f ms), mostly %s (%.2f ms)", is_fast(step, usual) ? "Faster than usual" : "As usual",
-            ms(usual->total_ns), doing[why], ms(step->ns[why]));
+        add(out, "%s (%.2f ms), mostly %s (%s%.2f ms)", is_fast(step, usual) ? "Faster than usual" : "As usual",
+            ms(usual->total_ns), doing[why], about, ms(step->ns[why]));
     else
-        add(out, "Mostly %s (%.2f ms)", doing[why], ms(step->ns[why]));
+        add(out, "Mostly %s (%s%.2f ms)", doing[why], about, ms(step->ns[why]));
     if (why == MOE_ON_DISK || why == MOE_ON_COPY)
         add_experts(out, step, why == MOE_ON_DISK);
     else if (slow)

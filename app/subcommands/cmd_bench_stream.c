@@ -197,6 +197,7 @@ static void add_step(struct result *result, const struct moe_telemetry *step)
     result->sums.total_ns += step->total_ns;
     result->sums.waits += step->waits;
     result->sums.launches += step->launches;
+    result->sums.shared_out |= step->shared_out;
     for (int i = 0; i < MOE_INTERVALS; i++)
         result->sums.ns[i] += step->ns[i];
     for (uint32_t i = 0; i < step->n_moe_layers; i++) {
@@ -477,6 +478,7 @@ static void add_row(struct json_out *out, const struct stream_row *row, const st
     json_out_real(out, "prefill_read_share", row->read_share);
     json_out_real(out, "waits_per_token", row->waits);
     json_out_real(out, "launches_per_token", launches);
+    json_out_flag(out, "estimated", row->estimated);
     json_out_open(out, "ms_per_token", '{');
     for (int i = 0; i < MOE_INTERVALS; i++)
         if (stream_is_engines(i))
@@ -504,6 +506,7 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
                              .page_cache = result->bytes_cached / tokens,
                              .copied = result->bytes_device / tokens,
                              .waits = (double)result->sums.waits / tokens,
+                             .estimated = result->sums.shared_out,
                              .ratio = bench_median(result->ratio, result->runs),
                              .reads_ratio = bench_median(result->reads_ratio, result->runs)};
     for (int i = 0; i < MOE_INTERVALS; i++)

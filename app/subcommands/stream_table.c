@@ -20,7 +20,7 @@ static const struct {
     {"cached", "MB/token", 9, 2, false}, {"copied", "MB/token", 9, 2, false},  {"waits", "/token", 7, 1, false},
     {"bound", "x", 7, 2, true},          {"reads", "x", 7, 2, true},           {"now", "%", 5, 0, false}};
 enum { N_COLUMNS = sizeof columns_of / sizeof columns_of[0], NAME_WIDTH = 24, TIME_WIDTH = 10, TEXT_COLUMNS = 120 };
-static const char times_head[] = "ms of a token on";
+static const char times_head[] = "about so many ms of a token on";
 
 typedef char row_values[N_COLUMNS][FORMAT_SIZE]; // in the order of the columns
 

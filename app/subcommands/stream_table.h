@@ -16,6 +16,7 @@ struct stream_row {
     double waits;                    // a token
     double ratio, reads_ratio;       // of a token's time to its bound; to its reads, 0: they don't bound it
     double ms[MOE_INTERVALS];        // a token
+    bool estimated;                  // some of them: see moe_telemetry, shared_out
 };
 
 // Something that can't be was measured: a bound or a ceiling that is passed by more than noise was none.

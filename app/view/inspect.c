@@ -96,7 +96,8 @@ static void print_time(const struct inspect *inspect, const struct moe_telemetry
             (double)step->total_ns / 1e6);
     for (int i = 0; i < MOE_INTERVALS; i++)
         if (step->ns[i])
-            fprintf(inspect->out, " %s %.2f", figures_interval_word((enum moe_interval)i), (double)step->ns[i] / 1e6);
+            fprintf(inspect->out, " %s %s%.2f", figures_interval_word((enum moe_interval)i),
+                    figures_is_estimate(step, (enum moe_interval)i) ? "~" : "", (double)step->ns[i] / 1e6);
     fputc('\n', inspect->out);
     if (step->shared_out)
         fprintf(inspect->out,
@@ -133,9 +134,13 @@ void inspect_slowest(struct inspect *inspect, const struct usual *usual, const s
     if (!usual->tokens)
         return;
     fprintf(inspect->out, "\nMedian %.2f ms a token.", (double)usual->total_ns / 1e6);
-    for (int i = 0; i < n; i++)
-        fprintf(inspect->out, "%s %" PRIu32 ", %.2f ms (%s)", i ? ";" : " Slowest: token", slowest[i].number,
-                (double)slowest[i].step->total_ns / 1e6, figures_interval_word(why_interval(slowest[i].step, usual)));
+    for (int i = 0; i < n; i++) {
+        const struct moe_telemetry *step = slowest[i].step;
+        enum moe_interval why = why_interval(step, usual);
+        fprintf(inspect->out, "%s %" PRIu32 ", %.2f ms (%s%s)", i ? ";" : " Slowest: token", slowest[i].number,
+                (double)step->total_ns / 1e6, figures_is_estimate(step, why) ? "probably " : "",
+                figures_interval_word(why));
+    }
     fputs(n ? "." : "", inspect->out);
 }
 

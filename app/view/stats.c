@@ -69,11 +69,13 @@ static void print_time(FILE *out, const struct moe_telemetry *session)
         if (most < 0)
             break;
         told[most] = true;
-        fprintf(out, "%s %s %.1f %%", n ? "," : ":", figures_interval_word((enum moe_interval)most),
+        fprintf(out, "%s %s %s%.1f %%", n ? "," : ":", figures_interval_word((enum moe_interval)most),
+                figures_is_estimate(session, (enum moe_interval)most) ? "~" : "",
                 100 * (double)session->ns[most] / (double)session->total_ns);
     }
     enum bound bound = status_bound(session);
-    fprintf(out, "%s%s\n", bound == BOUND_NONE ? "" : "; bound by ", status_bound_name(bound));
+    fprintf(out, "%s%s%s\n", bound == BOUND_NONE ? "" : "; bound by ", status_bound_name(bound),
+            session->shared_out ? "; ~ is estimated: only one token in 64 is timed part by part" : "");
 }
 
 static void print_rooms(FILE *out, const struct stats *stats)

@@ -287,7 +287,10 @@ static void a_turn_sums_itself_up(struct harness *t)
     steps_usual(&steps, &usual, slowest);
     CHECK(t,
           usual.tokens == 9 && usual.total_ns == 5000 && usual.ns[MOE_ON_DISK] == 5000 && usual.ns[MOE_ON_HEAD] == 1);
-    CHECK(t, slowest[0] == 4 && slowest[1] == 6 && slowest[2] == 7);
+    CHECK(t, slowest[0] == 4 && slowest[1] == 6 && slowest[2] == 7 && !usual.shared_out);
+    steps.tokens[steps.n_tokens - 1].step->shared_out = true;
+    steps_usual(&steps, &usual, slowest);
+    CHECK(t, usual.shared_out);
     CHECK(t, steps_hits_with(&steps, LAYERS * TOP_K - 1) == 0);
     CHECK(t, steps_hits_with(&steps, LAYERS * TOP_K) > 0.88 && steps_hits_with(&steps, LAYERS * TOP_K) < 0.89);
     steps_release(&steps);

@@ -98,7 +98,13 @@ static void a_token_tells_its_experts(struct harness *t)
     begin(&inspect, text, sizeof text);
     inspect_token(&inspect, (struct inspect_number){2, 5}, &token, &usual);
     fclose(inspect.out);
-    CHECK(t, strstr(text, "head 1.75\nAttention, router, experts and head are estimated") != NULL);
+    CHECK(t, strstr(text, "reads 1.25 head ~1.75\nAttention, router, experts and head are estimated") != NULL);
+    CHECK(t, strstr(text, "\nMostly computing the head (about 1.75 ms).\n") != NULL);
+    struct inspect_slow slowest[] = {{2, &step}};
+    begin(&inspect, text, sizeof text);
+    inspect_slowest(&inspect, &(struct usual){.total_ns = 2000000, .tokens = 5}, slowest, 1);
+    fclose(inspect.out);
+    CHECK_STR(t, text, "\nMedian 2.00 ms a token. Slowest: token 2, 3.00 ms (probably head).");
     token.probability = 0.0625F;
     token.id = 2; // not among the likeliest, and of a prompt's step
     step.decode = false;
@@ -150,6 +156,9 @@ static void why_a_token_was_slow(struct harness *t)
         t, why(&step, &usual),
         "Slow, 2.0 times the usual 5.00 ms: 6.00 ms computing experts, usually 5.50; other programs may have slowed it "
         "down.");
+    step.shared_out = usual.shared_out = true; // only the sum of these parts was measured
+    CHECK(t, strstr(why(&step, &usual), ": about 6.00 ms computing experts, usually about 5.50; other") != NULL);
+    step.shared_out = usual.shared_out = false;
     step.ns[MOE_ON_COPY] = 20000000;
     step.choices = NULL;
     CHECK_STR(t, why(&step, &usual),

@@ -225,6 +225,10 @@ static void pane_adds_up(struct harness *t)
     CHECK_STR(t, row_text(&cells, 8), "since start    600   300   180    120  60.0 MB  36.0 MB 30.000 s");
     CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB");
     CHECK_STR(t, row_text(&cells, 10), "last token 20.0 ms: experts 75.0 % reads 25.0 %");
+    last.shared_out = true;
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 10), "last token 20.0 ms: experts ~75.0 % reads 25.0 %");
+    last.shared_out = false;
     since_start.policy = "router";
     snprintf(since_start.reason, sizeof since_start.reason, "faster: 4.03 ms a token with it, 9.83 without");
     pane_draw(&cells, &figures);

@@ -108,6 +108,11 @@ static void says_what_was_counted(struct harness *t)
     CHECK(t, strstr(out, "5 on the device, 0 in host memory, 0 prefetched; missed: 1 prefetched late, 4 read; "
                          "7.00 KB copied") != NULL);
     CHECK(t, strstr(out, "time             2.00 s: reads 75.0 %, experts 25.0 %; bound by reads\n") != NULL);
+    sums.shared_out = true;
+    CHECK(t, strstr(printed(&stats), "2.00 s: reads 75.0 %, experts ~25.0 %; bound by reads; ~ is estimated: only one "
+                                     "token in 64 is timed part by part\n") != NULL);
+    sums.shared_out = false;
+    out = printed(&stats);
     CHECK(t,
           strstr(out, "room for 4 experts (4.00 MB) 0 %, 8 (8.00 MB) 25 %, 16 (16.0 MB: you are here) 50 %") != NULL);
     CHECK(t, strstr(out, "the policy that acts (recency and frequency) hit 75 %\n") != NULL);

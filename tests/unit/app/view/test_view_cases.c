@@ -199,7 +199,7 @@ static void panes(struct harness *t)
                   (unsigned long long)status.prefetch_wasted, status_bound_name(status_bound(figures.now)));
     }
     cells_release(&cells);
-    CHECK_CASES(t, &cases, 0x84e4051c2ce09fb7);
+    CHECK_CASES(t, &cases, 0xc298fe220b10b1ea);
 }
 
 static void heats(struct harness *t)

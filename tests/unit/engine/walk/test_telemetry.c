@@ -377,6 +377,15 @@ static void sums_and_copies(struct harness *t)
     CHECK(t, !figures_copy(&copy, &figures));
     figures_begin_turn(&figures);
     CHECK(t, figures_take(&figures, &step, false, heat) && figures_take(&figures, &step, false, heat));
+    step.shared_out = true; // a sum is an estimate where one of its steps is
+    CHECK(t, figures_take(&figures, &step, false, heat) && figures.sums[FIGURES_TURN]->shared_out);
+    step.shared_out = false;
+    figures_begin_turn(&figures);
+    CHECK(t, !figures.sums[FIGURES_TURN]->shared_out && figures.sums[FIGURES_CONVERSATION]->shared_out);
+    figures_begin_conversation(&figures);
+    CHECK(t, !figures.sums[FIGURES_CONVERSATION]->shared_out && figures.sums[FIGURES_PROGRAM]->shared_out);
+    figures_release(&figures);
+    CHECK(t, figures_take(&figures, &step, false, heat) && figures_take(&figures, &step, false, heat));
     figures_begin_turn(&figures);
     const struct moe_telemetry *turn = figures.sums[FIGURES_TURN];
     CHECK(t, turn->step == 0 && turn->total_ns == 0 && figures.heat[9] == 0);
