@@ -125,13 +125,13 @@ uint32_t talk_context_used(const struct talk *talk, const struct figures *figure
     return talk->state == TALK_ANSWERING ? figures->context : chat_position(&talk->chat);
 }
 
-bool talk_left_answer(const struct talk *talk)
+bool talk_left_figures(const struct talk *talk)
 {
     const struct chat *chat = &talk->chat;
-    size_t i = talk->inspected == PART_NONE ? 0 : chat->n_turns;
-    while (i > 0 && chat->turns[i - 1].number != talk->inspected)
+    size_t i = talk->figures_of == PART_NONE ? 0 : chat->n_turns;
+    while (i > 0 && chat->turns[i - 1].number != talk->figures_of)
         i--;
-    return i == 0 && talk->inspected != PART_NONE;
+    return i == 0 && talk->figures_of != PART_NONE;
 }
 
 void talk_begin_conversation(struct talk *talk)
@@ -139,7 +139,7 @@ void talk_begin_conversation(struct talk *talk)
     talk->face->cleared(talk->self);
     talk->turn_seeded = talk->system_waits = false;
     talk->editing = 0;
-    talk->inspected = PART_NONE;
+    talk->figures_of = PART_NONE;
     worker_begin_conversation(talk->worker);
 }
 
@@ -278,9 +278,10 @@ static void note_turn(struct talk *talk, const struct turn_result *result)
     if (result->kept) {
         talk->turn_seed = talk->asked_seed;
         talk->turn_seeded = true;
-        talk->inspected = chat_last(&talk->chat);
+        talk->figures_of = chat_last(&talk->chat);
     } else {
-        talk->inspected = result->begun ? PART_NONE : talk->inspected;
+        if (result->begun) // and its message stays, or is taken back
+            talk->figures_of = chat_last_is_fed(&talk->chat) || result->noted ? chat_last(&talk->chat) : PART_NONE;
         talk->n_sent += talk->counts_again ? 0 : -1U;
     }
     talk->counts_again = false;

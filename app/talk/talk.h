@@ -43,7 +43,7 @@ struct talk {
     uint64_t asked_seed;               // its seed
     uint64_t turn_seed;                // of the last turn of this conversation, if
     bool turn_seeded;                  // there was one
-    int64_t inspected;                 // the number of the answer whose tokens the worker has, PART_NONE
+    int64_t figures_of;                // number of the answer or stopped message whose figures there are, PART_NONE
     unsigned n_sent;                   // turns that were kept, and the one under way: seeds count them
     bool going;                        // elsewhere in the conversation, or to another; the worker follows
     size_t editing;                    // messages that /edit took back, and the conversation is there still; 0: none
@@ -84,9 +84,9 @@ bool talk_line_meanwhile(struct talk *talk, const char *text, size_t length);
 bool talk_fills_draft(const char *text, size_t length);
 // Tokens of the context that are used now: during an answer as the worker's figures have it.
 uint32_t talk_context_used(const struct talk *talk, const struct figures *figures);
-// The worker's figures and tokens are of an answer that is not in the conversation: it was taken back, or left for
-// another.
-bool talk_left_answer(const struct talk *talk);
+// The worker's figures and tokens are of an answer, or of a message that was stopped, that is not in the conversation:
+// it was taken back, or left for another.
+bool talk_left_figures(const struct talk *talk);
 // Stops the answer, or what a command asked for. False: nothing was under way.
 bool talk_stop(struct talk *talk);
 void talk_leave(struct talk *talk, int status);

@@ -203,9 +203,9 @@ static void print_token(struct talk *talk, struct inspect *inspect, struct inspe
 static void print_whose(const struct talk *talk, FILE *out)
 {
     const struct chat *chat = &talk->chat;
-    if (!talk_left_answer(talk))
+    if (!talk_left_figures(talk))
         return;
-    struct chat_rank rank = chat_rank_of(chat, talk->inspected);
+    struct chat_rank rank = chat_rank_of(chat, talk->figures_of);
     if (rank.count > 1)
         fprintf(out, "Tokens of answer %zu of %zu, the last that was made, which is not the one shown:\n",
                 rank.index + 1, rank.count);

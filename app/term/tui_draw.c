@@ -204,7 +204,7 @@ static void take_figures(struct tui *tui, struct status_figures *figures)
     struct talk *talk = &tui->talk;
     bool answering = talk->state == TALK_ANSWERING, known = worker_figures(talk->worker, &tui->figures);
     static const struct tally none;
-    bool left = !answering && talk_left_answer(talk);
+    bool left = !answering && talk_left_figures(talk);
     const struct tally *turn = left ? &none : &tui->figures.tallies[FIGURES_TURN];
     known = known && !left;
     const struct moe_telemetry *of = answering ? last_step(&tui->figures) : tui->figures.sums[FIGURES_TURN];
