@@ -214,6 +214,23 @@ static void print_json(struct run *run, const struct turn_result *result)
         run->status = status;
 }
 
+// What there was no room for, and what helps.
+static void report_full(const struct run *run, const struct turn_result *result)
+{
+    const char *full = *result->err.text ? result->err.text : "the context is full";
+    struct context_figures context = {run->info.max_context, run->info.context_limit, 0};
+    char limit[PLAN_LIMIT_SIZE];
+    if (!*plan_limit(limit, &context)) {
+        report("%s; --context N makes more room, up to the model's limit", full);
+        return;
+    }
+    const char *help = run->chat.n_turns > 2  ? "; a new session starts over"
+                       : result->kept         ? "; a shorter prompt leaves the answer more room"
+                       : result->shorter_fits ? "; a shorter one fits"
+                                              : "";
+    report("%s%s. %s", full, help, limit);
+}
+
 static void finish(struct run *run, const struct turn_result *result)
 {
     static const int statuses[] = {[STOP_END] = STATUS_DONE,
@@ -239,8 +256,7 @@ static void finish(struct run *run, const struct turn_result *result)
     if (result->reason == STOP_ERROR)
         report("%s", result->err.text);
     else if (result->reason == STOP_CONTEXT_FULL)
-        report("%s; --context N makes more room, up to the model's limit",
-               *result->err.text ? result->err.text : "the context is full");
+        report_full(run, result);
 }
 
 // The prompt after what the session holds.

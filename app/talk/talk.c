@@ -192,17 +192,29 @@ static void say_figures(struct talk *talk, const struct turn_result *result)
              result->context_total, prefetch);
 }
 
-// What there is no room for, and what helps: of the messages before this one, those that can be taken back.
+// What there is no room for, and what helps: of the messages before this one, those that can be taken back; and
+// --context, up to the model's limit.
 static void say_full(struct talk *talk, const struct turn_result *result)
 {
-    bool said = chat_exchanges(&talk->chat) > 1, kept = result->kept;
-    const char *undo = kept || said ? "/undo takes back messages, " : "";
-    const char *system =
-        !kept && !result->shorter_fits && chat_system(&talk->chat) ? "/system - removes the system message, " : "";
-    const char *shorter = !kept && result->shorter_fits ? "a shorter one fits, " : "";
-    talk_say(talk, "%s%s; %s%s%s%s--context makes more room.",
-             kept ? "Stopped: the context is full" : "Not sent: ", kept ? "" : result->err.text, shorter, undo, system,
-             kept || said ? "/new starts over, " : "");
+    bool kept = result->kept, before = kept || chat_exchanges(&talk->chat) > 1;
+    const struct backend_info *info = &talk->info;
+    char limit[PLAN_LIMIT_SIZE], words[256] = "";
+    bool at_limit = *plan_limit(limit, &(struct context_figures){info->max_context, info->context_limit, 0});
+    const struct {
+        bool is;
+        const char *words;
+    } helps[] = {
+        {!kept && result->shorter_fits, "a shorter one fits"},
+        {before, "/undo takes back messages"},
+        {!kept && !result->shorter_fits && chat_system(&talk->chat), "/system - removes the system message"},
+        {before, "/new starts over"},
+        {!at_limit, "--context makes more room"},
+    };
+    for (size_t i = 0, used = 0; i < sizeof helps / sizeof helps[0]; i++)
+        if (helps[i].is)
+            used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", used ? ", " : "; ", helps[i].words);
+    talk_say(talk, "%s%s%s.%s%s%s", kept ? "Stopped: the context is full" : "Not sent: ", kept ? "" : result->err.text,
+             words, at_limit ? " " : "", limit, at_limit ? "." : "");
 }
 
 static void say_reason(struct talk *talk, const struct turn_result *result)

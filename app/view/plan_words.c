@@ -96,6 +96,15 @@ static const char *as_typed(char *bytes)
     return bytes;
 }
 
+char *plan_limit(char out[PLAN_LIMIT_SIZE], const struct context_figures *figures)
+{
+    *out = 0;
+    if (figures->limit && figures->context >= figures->limit)
+        snprintf(out, PLAN_LIMIT_SIZE, "This model takes at most %" PRIu32 " token%s", figures->limit,
+                 format_s(figures->limit));
+    return out;
+}
+
 char *plan_warning(char *out, size_t size, const struct moe_cache_plan *plan, bool host_cache_given)
 {
     char a[FORMAT_SIZE];

@@ -24,6 +24,9 @@ struct context_figures {
     uint64_t row_bytes;
 };
 char *plan_context(char *out, size_t size, const struct context_figures *figures);
+// "This model takes at most 4096 tokens" where --context can't make more room, else "". Returns `out`.
+enum { PLAN_LIMIT_SIZE = 64 };
+char *plan_limit(char out[PLAN_LIMIT_SIZE], const struct context_figures *figures);
 // What was asked for and is not so, or works badly, in sentences; "" when there is nothing to say.
 char *plan_warning(char *out, size_t size, const struct moe_cache_plan *plan, bool host_cache_given);
 

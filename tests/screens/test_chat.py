@@ -525,6 +525,19 @@ def test_a_message_larger_than_the_context_alone():
     leave(t)
 
 
+def test_more_context_is_no_help_at_the_models_limit():
+    long = b"a message that is too long for all of it"
+    fake = script("context 24\nroom 24\n" + ECHO * 3)
+    said = " ".join(run(["--plain", "--no-session"] + fake, stdin=long + b"\n01234567\nabcdefgh\n", together=True).stdout.decode().split())
+    expect("Not sent: the message is too long: it needs 46 tokens of 24; a shorter one fits. This model takes at most 24 tokens." in said, said)
+    expect("; /undo takes back messages, /new starts over. This model takes at most 24 tokens." in said and "--context" not in said, said)
+    fake = script("context 24\nroom 24\nturn\nrepeat 99 x\n")
+    for prompt, words in ((long, "it needs 46 tokens of 24; a shorter one fits. This model takes at most 24 tokens\n"),
+                          (b"hi", "the context is full; a shorter prompt leaves the answer more room. This model takes at most 24 tokens\n")):
+        got = run(["run", "-p", prompt] + fake)
+        same((got.returncode, got.stderr.decode()[-len(words):]), (4, words))
+
+
 def test_retry_means_no_message_that_had_no_room():
     long = b"a message that is too long for all of it\n"
     out = run(["--plain", "--no-session"] + script("context 24\n" + ECHO * 5), stdin=long + b"/retry\nhi\n" + long + b"/retry\n" + long + b"/undo\n/redo\n/retry\n"
