@@ -131,14 +131,16 @@ static int put_cache(struct cells *cells, int row, int rows, const struct pane_f
     return taken;
 }
 
-// Where the time of a step or of the turn went, the larger shares first, over as many rows as there are.
-static void put_split(struct cells *cells, int row, int rows, const struct pane_figures *figures)
+// Where the time of a step or of the turn went, the larger shares first, over as many rows as there are. Returns how
+// many it took.
+static int put_split(struct cells *cells, int row, int rows, const struct pane_figures *figures)
 {
     const struct moe_telemetry *now = figures->now;
     struct cells_at at = cells_row(cells, row);
     bool told[MOE_INTERVALS] = {false};
+    int taken = 1;
     if (!now || !now->total_ns || rows < 1)
-        return;
+        return 0;
     if (now == figures->turn)
         cells_print(&at, STYLE_TEXT, "turn %.2f s:", (double)now->total_ns / 1e9);
     else
@@ -149,32 +151,47 @@ static void put_split(struct cells *cells, int row, int rows, const struct pane_
             if (!told[i] && now->ns[i] && (most < 0 || now->ns[i] > now->ns[most]))
                 most = i;
         if (most < 0)
-            return;
+            break;
         told[most] = true;
         char words[48];
         int width = snprintf(words, sizeof words, " %s %s%.1f %%", figures_interval_word((enum moe_interval)most),
                              figures_is_estimate(now, (enum moe_interval)most) ? "~" : "",
                              100 * (double)now->ns[most] / (double)now->total_ns);
         if (at.column + width > at.end) {
-            if (--rows < 1)
-                return;
-            at = cells_row(cells, ++row);
+            if (taken == rows)
+                break;
+            at = cells_row(cells, row + taken++);
         }
         cells_print(&at, STYLE_TEXT, "%s", words);
     }
+    return taken;
 }
 
-// Rows below the layers: turn, session, and at most half of the others for the cache, the rest for the time.
-static int foot_rows(int rows)
+// Rows below the layers: turn, session, and those of the cache and the time. What a few layers leave is theirs, too.
+static int foot_rows(const struct cells *cells, const struct pane_figures *figures)
 {
-    return rows >= 16 ? 8 : rows >= 12 ? 6 : rows >= 8 ? 4 : rows >= 5 ? 2 : rows >= 2 ? 1 : 0;
+    int rows = cells->rows, layers = figures->turn ? (int)figures->turn->n_moe_layers : 0, left = rows - 1 - layers;
+    int least = rows >= 16 ? 8 : rows >= 12 ? 6 : rows >= 8 ? 4 : rows >= 5 ? 2 : rows >= 2 ? 1 : 0;
+    return left > least ? left : least;
 }
 
 int pane_scroll_limit(const struct cells *cells, const struct pane_figures *figures)
 {
     int layers = figures->turn ? (int)figures->turn->n_moe_layers : 0;
-    int room = cells->rows - 1 - foot_rows(cells->rows);
+    int room = cells->rows - 1 - foot_rows(cells, figures);
     return layers > room ? layers - room : 0;
+}
+
+// The cache has half of the rows, and what the time leaves of the other half, which stands below it.
+static void put_cache_and_split(struct cells *cells, int row, int rows, const struct pane_figures *figures)
+{
+    int split = put_split(cells, row, rows - rows / 2, figures); // to see how many rows it takes
+    for (int i = 0; i < split; i++) {
+        struct cells_at at = cells_row(cells, row + i);
+        cells_fill(&at, STYLE_TEXT);
+    }
+    int taken = put_cache(cells, row, rows - split, figures);
+    put_split(cells, row + taken, rows - taken, figures);
 }
 
 enum { SORTED_MOST = 1024 };
@@ -193,7 +210,7 @@ static void sort_by_wait(const struct moe_telemetry *turn, uint16_t order[SORTED
 void pane_draw(struct cells *cells, const struct pane_figures *figures)
 {
     char titles[N_COLUMNS][FORMAT_SIZE];
-    int foot = foot_rows(cells->rows), room = cells->rows - 1 - foot, limit = pane_scroll_limit(cells, figures);
+    int foot = foot_rows(cells, figures), room = cells->rows - 1 - foot, limit = pane_scroll_limit(cells, figures);
     int first = figures->scroll < limit ? figures->scroll : limit;
     cells_clear(cells);
     if (!figures->turn) {
@@ -215,7 +232,7 @@ void pane_draw(struct cells *cells, const struct pane_figures *figures)
         int left = (int)figures->turn->n_moe_layers - i;
         if (row == room && room > 1 && left > 1) {
             struct cells_at at = cells_row(cells, row++);
-            cells_print(&at, STYLE_DIM, "%d more layers: %sPgDn", left, figures->zoomed ? "" : "Alt-z, then ");
+            cells_print(&at, STYLE_DIM, "%d more layers: %s", left, figures->zoomed ? "PgDn" : "Alt-z");
             break;
         }
         put_layer(cells, row, &figures->turn->layers[sorted ? order[i] : i]);
@@ -224,8 +241,6 @@ void pane_draw(struct cells *cells, const struct pane_figures *figures)
         put_tally(cells, row++, "turn", figures->totals);
     if (foot >= 2)
         put_tally(cells, row++, "since start", figures->since_start);
-    if (foot >= 4) {
-        int taken = put_cache(cells, row, (foot - 2) / 2, figures);
-        put_split(cells, row + taken, foot - 2 - taken, figures);
-    }
+    if (foot > 2)
+        put_cache_and_split(cells, row, foot - 2, figures);
 }

@@ -220,7 +220,7 @@ static void pane_adds_up(struct harness *t)
     pane_draw(&cells, &figures);
     CHECK_STR(t, row_text(&cells, 0), "layer       device  host ahead missed     read     disk   waited");
     CHECK_STR(t, row_text(&cells, 1), "1               10     5     3      2  1.00 MB   600 KB  1.500 s");
-    CHECK_STR(t, row_text(&cells, 6), "15 more layers: Alt-z, then PgDn");
+    CHECK_STR(t, row_text(&cells, 6), "15 more layers: Alt-z");
     CHECK_STR(t, row_text(&cells, 7), "turn           200   100    60     40  20.0 MB  12.0 MB 30.000 s");
     CHECK_STR(t, row_text(&cells, 8), "since start    600   300   180    120  60.0 MB  36.0 MB 30.000 s");
     CHECK_STR(t, row_text(&cells, 9), "expert cache: 1.20 GB of 3.00 GB");
@@ -298,6 +298,40 @@ static void pane_adds_up(struct harness *t)
         }
     pane_draw(&cells, &(struct pane_figures){0});
     CHECK_STR(t, row_text(&cells, 0), "no experts used yet");
+    cells_release(&cells);
+}
+
+// Rows that the layers of a small model leave are the cache's and the time's; each takes what the other leaves.
+static void few_layers_leave_rows(struct harness *t)
+{
+    struct moe_layer_record layers[LAYERS];
+    make_sums(layers, 1);
+    struct moe_telemetry turn = {.n_moe_layers = 1, .layers = layers, .total_ns = 1000000000};
+    struct tally since_start = {.policy = "off"};
+    snprintf(since_start.reason, sizeof since_start.reason, "all experts fit; missing ones are read meanwhile");
+    struct pane_figures figures = {
+        .now = &turn, .turn = &turn, .totals = &since_start, .since_start = &since_start, .cache_bytes = 197000};
+    struct cells cells = {0};
+    for (int i = 0; i < MOE_INTERVALS; i++)
+        turn.ns[i] = turn.total_ns / MOE_INTERVALS;
+    cells_resize(&cells, 9, 60);
+    pane_draw(&cells, &figures);
+    CHECK_EQ(t, pane_scroll_limit(&cells, &figures), 0);
+    CHECK_STR(t, row_text(&cells, 4), "expert cache: 0 B of 197 KB; prefetch off, all experts fit;");
+    CHECK_STR(t, row_text(&cells, 5), "missing ones are read meanwhile");
+    CHECK_STR(t, row_text(&cells, 6), "turn 1.00 s: reads 11.1 % copy 11.1 % attention 11.1 %");
+    CHECK_STR(t, row_text(&cells, 7), " router 11.1 % experts 11.1 % head 11.1 % sampling 11.1 %");
+    CHECK_STR(t, row_text(&cells, 8), " saving 11.1 % host 11.1 %");
+    cells_resize(&cells, 9, 120); // each in a row
+    pane_draw(&cells, &figures);
+    CHECK(t, strstr(row_text(&cells, 4), "; missing ones are read meanwhile") != NULL);
+    CHECK(t, strncmp(row_text(&cells, 5), "turn 1.00 s:", 12) == 0);
+    CHECK_STR(t, row_text(&cells, 6), " saving 11.1 % host 11.1 %");
+    turn.n_moe_layers = LAYERS; // who need the rows themselves
+    cells_resize(&cells, 9, 60);
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 7), "expert cache: 0 B of 197 KB; prefetch off, all experts fit");
+    CHECK_STR(t, row_text(&cells, 8), "turn 1.00 s: reads 11.1 % copy 11.1 % attention 11.1 %");
     cells_release(&cells);
 }
 
@@ -587,10 +621,21 @@ static void heat_of_wide_models(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(status_in_words),  TEST(status_progress),     TEST(a_stop_is_heard), TEST(status_drops_whole_fields),
-        TEST(bound_and_shares), TEST(pane_adds_up),        TEST(heat_levels),     TEST(heat_glyphs_tell_places_apart),
-        TEST(heat_map),         TEST(heat_letters),        TEST(heat_folds),      TEST(heat_of_each_expert),
-        TEST(heat_words_fit),   TEST(heat_of_wide_models),
+        TEST(status_in_words),
+        TEST(status_progress),
+        TEST(a_stop_is_heard),
+        TEST(status_drops_whole_fields),
+        TEST(bound_and_shares),
+        TEST(pane_adds_up),
+        TEST(few_layers_leave_rows),
+        TEST(heat_levels),
+        TEST(heat_glyphs_tell_places_apart),
+        TEST(heat_map),
+        TEST(heat_letters),
+        TEST(heat_folds),
+        TEST(heat_of_each_expert),
+        TEST(heat_words_fit),
+        TEST(heat_of_wide_models),
     };
     setlocale(LC_CTYPE, "C.UTF-8");
     return HARNESS_RUN(tests, argc, argv);
