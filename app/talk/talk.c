@@ -40,6 +40,22 @@ void talk_say_for_now(struct talk *talk, const char *format, ...)
     va_end(arguments);
 }
 
+// A pipe's exit status tells of the first that failed.
+static void note_failure(struct talk *talk, int status)
+{
+    if (talk->scripted && talk->status == STATUS_DONE)
+        talk->status = status;
+}
+
+void talk_refuse(struct talk *talk, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say(talk, talk->face->say, format, arguments);
+    va_end(arguments);
+    note_failure(talk, STATUS_FAILED);
+}
+
 void talk_fail(struct talk *talk, const char *format, ...)
 {
     char line[LINE_SIZE];
@@ -48,6 +64,7 @@ void talk_fail(struct talk *talk, const char *format, ...)
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     talk->face->fail(talk->self, line);
+    note_failure(talk, STATUS_FAILED);
 }
 
 bool talk_lines_begin(struct talk *talk, struct talk_lines *lines)
@@ -272,17 +289,6 @@ static void begin_answer(struct talk *talk)
     talk->face->begin_answer(talk->self);
 }
 
-// A pipe's exit status tells of the first turn that failed.
-static void note_failure(struct talk *talk, const struct turn_result *result)
-{
-    if (!talk->scripted || talk->status != STATUS_DONE)
-        return;
-    if (result->reason == STOP_ERROR)
-        talk->status = STATUS_FAILED;
-    if (result->reason == STOP_CONTEXT_FULL)
-        talk->status = STATUS_CONTEXT_FULL;
-}
-
 // What /stats and /inspect are about from now on. A turn that was refused is as if it had not been sent.
 static void note_turn(struct talk *talk, const struct turn_result *result)
 {
@@ -313,7 +319,8 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
         say_figures(talk, result);
     if (result->kept && result->again_tokens)
         say_again(talk, result);
-    note_failure(talk, result);
+    if (result->reason == STOP_ERROR || result->reason == STOP_CONTEXT_FULL)
+        note_failure(talk, result->reason == STOP_ERROR ? STATUS_FAILED : STATUS_CONTEXT_FULL);
     talk->untold = result->news_follow;
     talk->part_read = !result->kept && result->read_tokens > 0;
     if (!chat_accept(&talk->chat, result, &result->text)) {
@@ -355,12 +362,12 @@ static void say_unknown(struct talk *talk, const char *name, int length)
     const char *near = commands_near(name, (size_t)length);
     const char *elsewhere = habits_command(name, (size_t)length);
     if (elsewhere)
-        talk_say(talk, "%s", elsewhere);
+        talk_refuse(talk, "%s", elsewhere);
     else if (near)
-        talk_say(talk, "Unknown command /%.*s; did you mean /%s? // starts a message with a slash.", length, name,
-                 near);
+        talk_refuse(talk, "Unknown command /%.*s; did you mean /%s? // starts a message with a slash.", length, name,
+                    near);
     else
-        talk_say(talk, "Unknown command /%.*s; /help lists them, // starts a message with a slash.", length, name);
+        talk_refuse(talk, "Unknown command /%.*s; /help lists them, // starts a message with a slash.", length, name);
 }
 
 // The key that closes a page, typed where there was none, before a command.
@@ -374,14 +381,15 @@ static void run_command(struct talk *talk, const struct line *line)
 {
     const struct command_row *row = line->row;
     if (line->lines && !row->lines)
-        talk_say(talk,
-                 "Not done: all of this was taken for the command /%s, which has one line; // before it sends it as a "
-                 "message.",
-                 row->name);
+        talk_refuse(
+            talk,
+            "Not done: all of this was taken for the command /%s, which has one line; // before it sends it as a "
+            "message.",
+            row->name);
     else if (*row->argument || !line->length)
         row->run(talk, line);
     else if (row->run != talk_do_stats || !talk_show_word(talk, line))
-        talk_say(talk, "/%s takes no argument; // starts a message with a slash.", row->name);
+        talk_refuse(talk, "/%s takes no argument; // starts a message with a slash.", row->name);
 }
 
 void talk_line(struct talk *talk, const char *text, size_t length)
@@ -412,8 +420,8 @@ void talk_line(struct talk *talk, const char *text, size_t length)
     } else if (line.kind == LINE_COMMAND) {
         run_command(talk, &line);
     } else if (line.kind == LINE_SPACED) {
-        talk_say(talk, "Not sent: remove the spaces before it to run /%.*s, or use // to send it as a message.",
-                 (int)line.length, line.text);
+        talk_refuse(talk, "Not sent: remove the spaces before it to run /%.*s, or use // to send it as a message.",
+                    (int)line.length, line.text);
     } else if (line.kind == LINE_UNKNOWN) {
         say_unknown(talk, line.text, line.length < 60 ? (int)line.length : 60);
     }

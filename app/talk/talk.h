@@ -26,7 +26,7 @@ enum talk_state {
 struct talk {
     const struct face_ops *face;
     void *self;                    // the face's
-    bool scripted;                 // nobody watches: a turn that fails makes the exit status
+    bool scripted;                 // nobody watches: what fails first, turn or command, makes the exit status
     struct talk_settings settings; // as they are now
     struct talk_settings began;    // as they were asked for, or as the model's maker suggests
     const struct model_settings *model;

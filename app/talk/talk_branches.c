@@ -74,12 +74,12 @@ void talk_do_undo(struct talk *talk, const struct line *line)
     size_t count;
     char redo[REDO_WORDS];
     if (!commands_count(talk_argument(line).text, 1, &count)) {
-        talk_say(talk, "/undo takes a number of messages.");
+        talk_refuse(talk, "/undo takes a number of messages.");
         return;
     }
     size_t taken = chat_undo(&talk->chat, count), left = chat_exchanges(&talk->chat);
     if (!taken) {
-        talk_say(talk, "No message to take back.");
+        talk_refuse(talk, "No message to take back.");
         return;
     }
     talk->face->cut(talk->self, left);
@@ -117,13 +117,13 @@ void talk_do_redo(struct talk *talk, const struct line *line)
 {
     size_t count, first = talk->chat.n_turns;
     if (!commands_count(talk_argument(line).text, 1, &count)) {
-        talk_say(talk, "/redo takes a number of messages.");
+        talk_refuse(talk, "/redo takes a number of messages.");
         return;
     }
     size_t wanted = count;
     int64_t number = chat_redo(&talk->chat, &count);
     if (number == PART_NONE) {
-        talk_say(talk, "Nothing to bring back.");
+        talk_refuse(talk, "Nothing to bring back.");
     } else if (!chat_go(&talk->chat, number)) {
         talk_fail(talk, "out of memory");
     } else {
@@ -172,7 +172,7 @@ static void begin_edit(struct talk *talk, const struct bytes *message, size_t n)
     if (!bytes_append(&draft, "/", slash) || !bytes_append(&draft, message->data, message->length)) {
         talk_fail(talk, "out of memory");
     } else if (!talk->face->draft || !talk->face->draft(talk->self, draft.data)) {
-        talk_say(talk, "/edit takes the new text here: /edit %zu TEXT.", n ? n : 1);
+        talk_refuse(talk, "/edit takes the new text here: /edit %zu TEXT.", n ? n : 1);
     } else if (!n) {
         talk_say_for_now(talk, "Change the message and send it.");
     } else {
@@ -205,7 +205,7 @@ void talk_do_edit(struct talk *talk, const struct line *line)
     if (unsent && !text.length) {
         begin_edit(talk, &talk->chat.unsent, 0);
     } else if (!message && !unsent) {
-        talk_say(talk, "No such message to edit; /edit takes its number from the end and the new text.");
+        talk_refuse(talk, "No such message to edit; /edit takes its number from the end and the new text.");
     } else if (!text.length) {
         begin_edit(talk, &message->text, n);
     } else {
@@ -281,7 +281,7 @@ void talk_do_tree(struct talk *talk, const struct line *line)
         if (talk->chat.n_others)
             talk_say(talk, "* is the conversation; /tree N goes to the branch of message N.");
     } else if (line->length && !turn) {
-        talk_say(talk, "No such message; /tree lists them with their numbers.");
+        talk_refuse(talk, "No such message; /tree lists them with their numbers.");
     } else if (line->length && own) {
         talk_say(talk, "That message is in the conversation as it is; /undo goes back.");
     } else if (line->length) {
@@ -295,7 +295,7 @@ void talk_do_fork(struct talk *talk, const struct line *line)
     struct store_error error;
     char *note = talk->choice.note;
     if (!talk->saving) {
-        talk_say(talk, "This conversation is not saved; /save saves it.");
+        talk_refuse(talk, "This conversation is not saved; /save saves it.");
     } else if (!chat_position(&talk->chat)) {
         talk_say_unread(talk, "fork");
     } else if (saved_new(&talk->store, name.text, &talk->choice.saved, &error)) {

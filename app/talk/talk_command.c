@@ -28,7 +28,7 @@ void talk_do_retry(struct talk *talk, const struct line *line)
     bool unsent = chat_has_unsent(&talk->chat) || chat_waits(&talk->chat); // then its seed is still to be used
     struct turn *again = chat_again(&talk->chat);
     if (!again && !chat_take_last(&talk->chat, &text)) {
-        talk_say(talk, "No message to send again.");
+        talk_refuse(talk, "No message to send again.");
         return;
     }
     // A seed that was asked for gives the same answer again; else a new one is drawn by counting on.
@@ -108,7 +108,7 @@ static void say_setting(struct talk *talk, const char *name, bool changed, const
     if (full)
         talk_say(talk, "%s is %s%s%s.", full, how, value, changed && strchr(value, '"') ? ", the quotes included" : "");
     else
-        talk_say(talk, "%s.", error.text);
+        talk_refuse(talk, "%s.", error.text);
 }
 
 // The word that a line begins with, and what is behind it.
@@ -137,22 +137,22 @@ void talk_do_set(struct talk *talk, const struct line *line)
     char *equals = strchr(name, '=');
     if (equals && equals > name) {
         *equals = 0;
-        talk_say(talk, "A space stands between the two: /set %s %s%s%.60s.", name, equals + 1, *value ? " " : "",
-                 value);
+        talk_refuse(talk, "A space stands between the two: /set %s %s%s%.60s.", name, equals + 1, *value ? " " : "",
+                    value);
         return;
     }
     const struct habits_setting *foreign = habits_setting(name);
     if (foreign && strstr(foreign->names, "num_ctx")) {
-        talk_say(talk, "The context has room for %" PRIu32 " tokens; %s.", talk->info.max_context, foreign->words);
+        talk_refuse(talk, "The context has room for %" PRIu32 " tokens; %s.", talk->info.max_context, foreign->words);
         return;
     }
     if (foreign && !foreign->ours) {
-        talk_say(talk, "%s", foreign->words);
+        talk_refuse(talk, "%s", foreign->words);
         return;
     }
     if (parameter || foreign) {
-        talk_say(talk, "%s: /set %s%s%.40s.", parameter ? "Without \"parameter\"" : "Here it has another name",
-                 foreign ? foreign->ours : name, *value ? " " : "", value);
+        talk_refuse(talk, "%s: /set %s%s%.40s.", parameter ? "Without \"parameter\"" : "Here it has another name",
+                    foreign ? foreign->ours : name, *value ? " " : "", value);
         return;
     }
     if (!*name || (!*value && words_are("parameter|parameters", name, strlen(name)))) {
@@ -174,7 +174,7 @@ void talk_do_set(struct talk *talk, const struct line *line)
     if (!wrong && sampling_outside(outside, &sampling, talk->info.vocab_size))
         wrong = outside;
     if (wrong) {
-        talk_say(talk, "%s.", wrong);
+        talk_refuse(talk, "%s.", wrong);
         return;
     }
     if (strcmp(name, "seed") == 0)
@@ -222,9 +222,9 @@ bool talk_show_word(struct talk *talk, const struct line *line)
         which++;
     bool elsewhere = words_are("modelfile|license", line->text, line->length);
     if (elsewhere)
-        talk_say(talk,
-                 "That is not shown here; moechat info MODEL, in the shell, says what a model is, /set and /system "
-                 "show what it is run with.");
+        talk_refuse(talk,
+                    "That is not shown here; moechat info MODEL, in the shell, says what a model is, /set and /system "
+                    "show what it is run with.");
     else if (which < 3 && talk->state == TALK_LOADING)
         talk_say(talk, "The model is not open yet.");
     if (elsewhere || which == 3 || talk->state == TALK_LOADING || !talk_lines_begin(talk, &lines))
@@ -306,7 +306,7 @@ void talk_do_log(struct talk *talk, const struct line *line)
     struct talk_lines lines;
     (void)line;
     if (!talk->face->log) {
-        talk_say(talk, "No log without the full screen: drivers print to standard error.");
+        talk_refuse(talk, "No log without the full screen: drivers print to standard error.");
     } else if (talk_lines_begin(talk, &lines)) {
         talk->face->log(talk->self, lines.out);
         talk_lines_page(talk, &lines, FACE_PAGE_LOG);
@@ -331,10 +331,10 @@ static void switch_thinking(struct talk *talk, enum think asked)
 {
     const struct tok_template_about *about = &talk->info.turns;
     if (!about->can_switch) {
-        talk_say(talk, "Thinking can't be switched for this model: %s.",
-                 about->thinks_unasked ? "it always thinks"
-                 : about->thinks       ? "it thinks when it wants to"
-                                       : "its template has no thinking");
+        talk_refuse(talk, "Thinking can't be switched for this model: %s.",
+                    about->thinks_unasked ? "it always thinks"
+                    : about->thinks       ? "it thinks when it wants to"
+                                          : "its template has no thinking");
         return;
     }
     bool anew = about->begins_anew && chat_position(&talk->chat) > 0 && talk->chat.fed_think != asked;
@@ -351,7 +351,7 @@ void talk_do_think(struct talk *talk, const struct line *line)
     else if (strcmp(word.text, "off") == 0)
         switch_thinking(talk, THINK_OFF);
     else if (!show_thinking(talk, word.text))
-        talk_say(talk, "/think takes on or off; on the full screen also show, hide or fold.");
+        talk_refuse(talk, "/think takes on or off; on the full screen also show, hide or fold.");
 }
 
 void talk_do_quit(struct talk *talk, const struct line *line)

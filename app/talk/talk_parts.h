@@ -10,6 +10,8 @@
 __attribute__((format(printf, 2, 3))) void talk_say(struct talk *talk, const char *format, ...);
 // What is true until the conversation goes on, or elsewhere.
 __attribute__((format(printf, 2, 3))) void talk_say_for_now(struct talk *talk, const char *format, ...);
+// A command is not done, and why; or something failed. A pipe's exit status then tells of it, as of a turn that failed.
+__attribute__((format(printf, 2, 3))) void talk_refuse(struct talk *talk, const char *format, ...);
 __attribute__((format(printf, 2, 3))) void talk_fail(struct talk *talk, const char *format, ...);
 // "room for 8192 tokens ...". Returns `out`.
 char *talk_context(char *out, size_t size, const struct backend_info *info);

@@ -139,7 +139,7 @@ bool talk_drop_held(struct talk *talk)
 {
     if (!talk->held.length)
         return false;
-    talk_say(talk, "Stopped; %s is not done.", talk->held.data);
+    talk_refuse(talk, "Stopped; %s is not done.", talk->held.data);
     bytes_release(&talk->held);
     talk_enter(talk, TALK_IDLE);
     return true;
@@ -192,8 +192,8 @@ static bool holds_unsaved(struct talk *talk, const char *command)
     if (!talk->saving || !talk->unsaved || talk->warned)
         return false;
     talk->warned = true;
-    talk_say(talk, "The last messages are not saved, and would be lost: /save tries again; %s once more drops them.",
-             command);
+    talk_refuse(talk, "The last messages are not saved, and would be lost: /save tries again; %s once more drops them.",
+                command);
     return true;
 }
 
@@ -235,12 +235,12 @@ void talk_do_new(struct talk *talk, const struct line *line)
 void talk_say_unread(struct talk *talk, const char *command)
 {
     if (!chat_exchanges(&talk->chat))
-        talk_say(talk, "Nothing to %s yet.", command);
+        talk_refuse(talk, "Nothing to %s yet.", command);
     else
-        talk_say(talk, "Not yet: %s; your next message has it read, then /%s.",
-                 chat_system_waits(&talk->chat) ? "the system message changed, and with it the whole conversation"
-                                                : "all of this conversation is still to be read here",
-                 command);
+        talk_refuse(talk, "Not yet: %s; your next message has it read, then /%s.",
+                    chat_system_waits(&talk->chat) ? "the system message changed, and with it the whole conversation"
+                                                   : "all of this conversation is still to be read here",
+                    command);
 }
 
 static void save(struct talk *talk, const char *name)
@@ -256,7 +256,7 @@ static void save(struct talk *talk, const char *name)
         talk_enter(talk, TALK_BUSY);
         worker_save_session(talk->worker, name);
     } else if (talk->saving) {
-        talk_say(talk, "Nothing to save yet; each turn will be saved.");
+        talk_refuse(talk, "Nothing to save yet; each turn will be saved.");
     } else if (!chat_position(&talk->chat)) {
         talk_say_unread(talk, "save");
     } else if (!has_store(talk)) {
@@ -280,7 +280,8 @@ void talk_do_rename(struct talk *talk, const struct line *line)
     if (*name.text && talk->saving)
         save(talk, name.text);
     else
-        talk_say(talk, "%s", *name.text ? "This conversation is not saved; /save saves it." : "/rename takes a name.");
+        talk_refuse(talk, "%s",
+                    *name.text ? "This conversation is not saved; /save saves it." : "/rename takes a name.");
 }
 
 // What is lost when the conversation is left now; "": nothing.
@@ -326,7 +327,7 @@ void talk_do_load(struct talk *talk, const struct line *line)
     if (!has_store(talk))
         return;
     if (!*name) {
-        talk_say(talk, "/load takes the name of a session:");
+        talk_refuse(talk, "/load takes the name of a session:");
         list_sessions(talk);
     } else if (strcmp(name, talk->session) == 0) {
         talk_say(talk, "That is the conversation you are in.");
@@ -386,9 +387,9 @@ void talk_do_delete(struct talk *talk, const struct line *line)
     if (!has_store(talk))
         return;
     if (!*name)
-        talk_say(talk, "/delete takes the name of a session; /sessions lists them.");
+        talk_refuse(talk, "/delete takes the name of a session; /sessions lists them.");
     else if (strcmp(name, talk->session) == 0)
-        talk_say(talk, "That is the conversation you are in; /new first.");
+        talk_refuse(talk, "That is the conversation you are in; /new first.");
     else if (asks_to_delete(talk, &argument))
         return;
     else if (store_remove(&talk->store, name, &error))
@@ -415,7 +416,7 @@ void talk_finish_session(struct talk *talk)
 {
     struct session_news news;
     if (talk->held.length)
-        talk_say(talk, "%s was not done.", talk->held.data);
+        talk_refuse(talk, "%s was not done.", talk->held.data);
     if (talk->editing && talk->saving && chat_go(&talk->chat, talk->edited_from)) {
         talk_say(talk, TALK_EDIT_LEFT);
         follow(talk, GOING_TO_LEAVE);
@@ -423,8 +424,8 @@ void talk_finish_session(struct talk *talk)
     if (!talk->saving || !worker_finish_session(talk->worker, &news))
         return;
     talk->lost = talk->lost || news.failed;
-    if (*news.text)
-        talk_fail(talk, "%s", news.text);
+    if (*news.text) // no failure where the KV cache alone is lost
+        talk->face->fail(talk->self, news.text);
     if (*news.name)
         snprintf(talk->session, sizeof talk->session, "%s", news.name);
     if (news.unanswered)

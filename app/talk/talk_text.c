@@ -33,7 +33,7 @@ void talk_do_file(struct talk *talk, const struct line *line)
     struct line named, words;
     struct bytes message = {0};
     if (!commands_file(line, &named, &words)) {
-        talk_say(talk, "/file takes a path, in double quotes if it has spaces.");
+        talk_refuse(talk, "/file takes a path, in double quotes if it has spaces.");
         return;
     }
     char *path = export_path(&(struct export_request){.path = named.text, .path_length = named.length}, "");
@@ -44,11 +44,11 @@ void talk_do_file(struct talk *talk, const struct line *line)
             &(struct face_message){.role = TOK_USER, .text = message.data, .length = message.length, .typed = true});
         talk_send(talk, chat_request(&talk->chat, message.data, message.length));
     } else {
-        talk_say(talk, "Not sent: %s%s%s.", path ? path : "the path", code && code != EFBIG ? ": " : "",
-                 code == 0        ? " is empty"
-                 : code == EFBIG  ? " is larger than 1 MiB"
-                 : code == ESPIPE ? "it is no regular file"
-                                  : strerror(code));
+        talk_refuse(talk, "Not sent: %s%s%s.", path ? path : "the path", code && code != EFBIG ? ": " : "",
+                    code == 0        ? " is empty"
+                    : code == EFBIG  ? " is larger than 1 MiB"
+                    : code == ESPIPE ? "it is no regular file"
+                                     : strerror(code));
     }
     bytes_release(&message);
     free(path);
@@ -59,11 +59,11 @@ void talk_do_copy(struct talk *talk, const struct line *line)
     struct bytes piece = {0};
     const char *wrong;
     if (!export_pick(&talk->chat, talk_argument(line).text, &piece, &wrong))
-        talk_say(talk, "%s", wrong);
+        talk_refuse(talk, "%s", wrong);
     else if (talk->face->copy)
         talk->face->copy(talk->self, piece.data, piece.length);
     else
-        talk_say(talk, "Copying needs the full screen; /export writes the conversation to a file.");
+        talk_refuse(talk, "Copying needs the full screen; /export writes the conversation to a file.");
     bytes_release(&piece);
 }
 
@@ -80,7 +80,7 @@ static void write_export(struct talk *talk, const struct export_request *request
     talk->export_asked.length = 0;
     bool noted = bytes_append(&talk->export_asked, code == EEXIST ? path : "", code == EEXIST ? strlen(path) + 1 : 1);
     if (code == EEXIST)
-        talk_say(talk, "%s exists already%s.", path, noted ? "; repeat the command to replace it" : "");
+        talk_refuse(talk, "%s exists already%s.", path, noted ? "; repeat the command to replace it" : "");
     else if (code)
         talk_fail(talk, "cannot write %s: %s", path,
                   code == ENXIO       ? "nobody reads that pipe"
@@ -96,15 +96,15 @@ void talk_do_export(struct talk *talk, const struct line *line)
 {
     struct export_request request = export_parse(line->text, line->length);
     if (talk->chat.n_turns == 0) {
-        talk_say(talk, "Nothing to export yet.");
+        talk_refuse(talk, "Nothing to export yet.");
         return;
     }
     if (request.path_length == 1 && *request.path == '-') { // elsewhere that is the standard output, here the screen's
-        talk_say(talk, "/export writes a file; ./- is one of that name, and moechat sessions export NAME prints.");
+        talk_refuse(talk, "/export writes a file; ./- is one of that name, and moechat sessions export NAME prints.");
         return;
     }
     if (request.unknown) {
-        talk_say(talk, "No format \"%.*s\"; md, json and txt are.", (int)strcspn(line->text, " "), line->text);
+        talk_refuse(talk, "No format \"%.*s\"; md, json and txt are.", (int)strcspn(line->text, " "), line->text);
         return;
     }
     char *path = export_path(&request, talk->session);
@@ -226,12 +226,12 @@ void talk_do_inspect(struct talk *talk, const struct line *line)
         worker_inspect(talk->worker, 0, &token, &count);
     if (count == 0 || !counted || (n > 0 && !there)) {
         char tokens[FORMAT_SIZE];
-        talk_say(talk,
-                 count == 0  ? "No answer to inspect yet: /inspect is about the last one here."
-                 : !counted  ? "/inspect takes the number of a token; without one it lists them."
-                 : n > count ? "The last answer has %s."
-                             : "That one is too long ago; the last answer has %s.",
-                 format_tokens(tokens, sizeof tokens, count, 0));
+        talk_refuse(talk,
+                    count == 0  ? "No answer to inspect yet: /inspect is about the last one here."
+                    : !counted  ? "/inspect takes the number of a token; without one it lists them."
+                    : n > count ? "The last answer has %s."
+                                : "That one is too long ago; the last answer has %s.",
+                    format_tokens(tokens, sizeof tokens, count, 0));
         return;
     }
     if (talk_lines_begin(talk, &lines)) {

@@ -824,7 +824,7 @@ def test_a_stopped_message_keeps_its_seed():
 
 def test_plain_reads_messages_from_a_pipe():
     result = run(script(ECHO) + ["--plain"], stdin=b"one\n/undo\ntwo\n/nonsense\nexit\nlast without newline")
-    same((result.returncode, result.stdout), (0, b"Assistant: one\nAssistant: two\nAssistant: exit\nAssistant: last without newline\n"))
+    same((result.returncode, result.stdout), (1, b"Assistant: one\nAssistant: two\nAssistant: exit\nAssistant: last without newline\n"))
     text = result.stdout + result.stderr
     expect(b"\x1b" not in text, "no escapes")
     quoted = run(script(ECHO) + ["--plain"], stdin=b'"""\nmy name\n\nis Bob"""\nand\n')
@@ -849,7 +849,7 @@ def test_a_pipe_gets_answers_alone():
     wrong = ("/sett x", "/set temp warm", "/load nothing", "/undo", "/edit 7", "/export yaml x", "/save a/b", "/file nofile", "/rename a/b", "/delete nothing", "/tree 9",
              "/inspect 3", "/redo", "/fork a/b", "/copy 3", "/think x", "/log", "/new now")
     result = run(script(ECHO) + ["--plain", "--no-session"], stdin="\n".join(("hi",) + wrong + ("/retry", "")).encode())
-    same((result.returncode, result.stdout), (0, b"Assistant: hi\nAssistant: hi\n"))
+    same((result.returncode, result.stdout), (1, b"Assistant: hi\nAssistant: hi\n"))
     expect(len(result.stderr.splitlines()) > len(wrong), result.stderr)
     for args in ([], ["--session", "piped-answers"], ["--session", "piped-answers"]):
         one = run(["run", "-p", "x"] + args + script("turn\ntext b\n")) if args else run(script(ECHO) + ["--plain"], stdin=b"b\n/system x\n/set temp 1\n")

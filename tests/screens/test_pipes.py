@@ -177,6 +177,20 @@ def test_a_piped_chat_tells_how_it_went():
     same((result.returncode, result.stderr.count(b"moechat: ")), (1, 1))
 
 
+def test_a_piped_command_that_is_not_done_is_a_failure():
+    """As a turn that failed is, and what comes behind it is done all the same; what had nothing to do is none."""
+    for command, status in (("/load nosuch", 1), ("/delete nosuch", 1), ("/nosuch", 1), ("/set temp hot", 1), ("/set num_ctx 9", 1), ("/undo", 1), ("/undo x", 1),
+                            ("/retry", 1), ("/edit 9 x", 1), ("/tree 9", 1), ("/file /nosuch", 1), ("/export json /nosuch/x", 1), ("/export pdf x", 1),
+                            ("/inspect 1", 1), ("/log", 1), ("/copy", 1), ("/new now", 1), ("/fork", 1), ("/rename", 1), ("/think maybe", 1), (" /stats", 1),
+                            ("/stats", 0), ("/tree", 0), ("/system", 0), ("/sessions", 0), ("/heat", 0), ("/set", 0), ("/set temp", 0), ("/help", 0),
+                            ("//nosuch", 0), ("/new", 0)):
+        for end in ("", "/quit\n"):
+            result = piped(ECHO * 2, (command + "\nhi\n" + end).encode(), cwd=SCRATCH)
+            same((command, end, result.returncode, result.stdout.count(b"Assistant: hi\n")), (command, end, status, 1))
+    same(piped("nonsense\n", b"/nosuch\nx\n").returncode, 3)  # a model that does not open comes first
+    same(piped("context 24\nturn\necho\n", b"a message that is too long\n/nosuch\n").returncode, 4)  # the first counts
+
+
 def test_a_reader_that_leaves_is_no_error():
     endless = script("context 30000\nturn\nrepeat 20000 " + "x" * 100 + "\n")
     for args in (["run", "-p", "x"] + endless, ["run", "-p", "x", "--json"] + endless):
@@ -287,7 +301,7 @@ def test_what_was_said_is_exported_byte_for_byte():
     said = "turn\ntoken \\e[31m\\xff\\n```c\\nint x;\\n```\n"
     lines = "hi\n/export\n/export\n/export\n/export json a.json\n/export /nowhere/x\n/copy\n/copy 9\n/log\n/think show\n /quit\n"
     result = run(["--plain", "--no-session"] + script(said), stdin=lines.encode(), cwd=folder, together=True)
-    same(result.returncode, 0)
+    same(result.returncode, 1)  # the last commands are not done
     with open(os.path.join(folder, "conversation.md"), "rb") as file:
         same(file.read(), b"## You\n\nhi\n\n## Assistant\n\n\x1b[31m\xff\n```c\nint x;\n```\n")
     with open(os.path.join(folder, "a.json"), "rb") as file:

@@ -42,10 +42,10 @@ def ask(text, *args):
 ABC = "turn\necho\ntoken -a\nturn\necho\ntoken -b\nturn\necho\ntoken -c\n"
 
 
-def lines(name, *typed):
+def lines(name, *typed, status=0):
     """What a chat of plain lines has to say to these; and how many tokens it read for its prompts."""
     result = run(["--plain", "--session", name] + script(ABC), stdin="".join(line + "\n" for line in typed + (() if "/stats" in typed else ("/stats",))).encode(), together=True)
-    same(result.returncode, 0)
+    same((typed, result.returncode), (typed, status))
     said = result.stdout.decode()
     return said, int((re.search("since the start  ([0-9]+) tokens read", said) or re.search("read \\(prefill\\) +([0-9]+) tokens", said)).group(1))
 
@@ -453,11 +453,11 @@ def test_nothing_said_is_nothing_kept():
         same(run(["sessions", "rm", one]).returncode, 0)
 
 
-def said_by(*typed, args=()):
+def said_by(*typed, args=(), status=0):
     """What a chat of plain lines says to these, and the names of the sessions that it makes."""
     before = set(names())
     result = run(["--plain", *args] + script("turn\necho\n" * 9), stdin="".join(line + "\n" for line in typed).encode(), together=True)
-    same(result.returncode, 0)
+    same((typed, result.returncode), (typed, status))
     return result.stdout.decode(), sorted(set(names()) - before)
 
 
@@ -488,7 +488,7 @@ def test_a_system_message_that_waits_is_lost_by_no_way():
             (("/system A pirate.", "/load way-b", "/system"), "No system message.", 1),
             (("/system A pirate.", "/fork fork-a", "four", "/tree"), "You: four", 0),
             (("/system -", "/undo 9", "/redo 9", "/system"), "No system message.", 0)):
-        said, made = said_by(*typed, args=saved)
+        said, made = said_by(*typed, args=saved, status=int("/fork fork-a" in typed))
         expect(wanted in said, "%r: %s" % (typed, said))
         same((typed, said.count(LOST)), (typed, n_lost))
         same((typed, said.count("That the system message was removed is not saved")), (typed, int("/system -" in typed and "/redo 9" in typed)))
@@ -498,7 +498,7 @@ def test_a_system_message_that_waits_is_lost_by_no_way():
     tree = run(["sessions", "tree", "way-a"]).stdout.decode()
     same(tree.count("System: A pirate."), 1)
     expect(re.search(r"\* +[0-9]+ +System: A pirate", tree) and re.search(r"\* +[0-9]+ +You: four", tree), tree)
-    said, _ = said_by("one", "/system A.", "/save x", args=("--no-session",))
+    said, _ = said_by("one", "/system A.", "/save x", args=("--no-session",), status=1)
     expect("then /save." in said, said)
     for one in ("way-a", "way-b"):
         same(run(["sessions", "rm", one]).returncode, 0)
@@ -603,7 +603,7 @@ def test_single_undos_count_and_come_back_together():
     for text in ("A", "B", "C"):
         ask(text, "--session", "steps", *script(ECHO))
     back = lambda: [(s["message_count"], s["taken_back"]) for s in json.loads(run(["sessions", "--json"]).stdout)["sessions"] if s["name"] == "steps"][0]
-    lines("steps", "/undo", "/undo", "/undo", "/undo")
+    lines("steps", "/undo", "/undo", "/undo", "/undo", status=1)
     same(back(), (0, 6))
     expect("0 messages, 6 taken back (/redo)" in run(["sessions"]).stdout.decode(), "in the list")
     said, read = lines("steps", "/redo")
@@ -724,7 +724,7 @@ def test_undo_is_saved():
 
 
 def test_branches_stay_and_are_gone_to():
-    said, read = lines("tree", "one", "/retry", "two", "/edit zwei", "/tree", "/edit", "/edit 3 x", "/edit 0 x", "/tree 9", "/tree 0")
+    said, read = lines("tree", "one", "/retry", "two", "/edit zwei", "/tree", "/edit", "/edit 3 x", "/edit 0 x", "/tree 9", "/tree 0", status=1)
     expect("(Answer 2 of 2; /tree lists them.)" in said and "(Message 2 of 2; /tree lists them.)" in said, "said: %r" % said)
     expect("* 1  You: one\n  2    Assistant: one-a\n* 3    Assistant: one-b\n  4      You: two\n  5      Assistant: two-c\n"
            "* 6      You: zwei\n* 7      Assistant: zwei-a\n" in said, "the tree: %r" % said)
@@ -738,7 +738,7 @@ def test_branches_stay_and_are_gone_to():
         expect(words in said, "%r is not said: %r" % (words, said))
     expect("tokens again" not in said, "nothing is read again: %r" % said)
     kv = os.path.getsize(os.path.join(STORE, "tree", "kv.bin"))
-    said, read = lines("tree", "/fork tree", "/fork leaf", "four", "/load tree", "/tree 2", "/fork")
+    said, read = lines("tree", "/fork tree", "/fork leaf", "four", "/load tree", "/tree 2", "/fork", status=1)
     same(read, 7)
     expect('"tree" stays as it is, /load returns to it. Each turn is now saved as "leaf".' in said, "said: %r" % said)
     expect(os.path.getsize(os.path.join(STORE, "tree", "kv.bin")) == kv, "nobody touched its rows")
