@@ -11,12 +11,18 @@
 
 enum { REDO_WORDS = 64 };
 
+static bool is_message(const struct talk *talk, size_t turn)
+{
+    return talk->chat.turns[turn].role == TOK_USER;
+}
+
 void talk_say_choice(struct talk *talk, size_t turn)
 {
     struct chat_rank rank = chat_rank(&talk->chat, turn);
     if (rank.count > 1)
-        talk_say(talk, "(%s %zu of %zu%s.)", talk->chat.turns[turn].role == TOK_USER ? "Message" : "Answer",
-                 rank.index + 1, rank.count, talk->face->whole ? "" : "; /tree lists them");
+        talk_say(talk, "(%s %zu of %zu%s%s.)", is_message(talk, turn) ? "Version" : "Answer", rank.index + 1,
+                 rank.count, is_message(talk, turn) ? " of this message" : "",
+                 talk->face->whole ? "" : "; /tree lists them");
 }
 
 // The turn that a step leads to, PART_NONE: none; *from becomes the one in whose place it stands: the last that has
@@ -41,11 +47,12 @@ static void print_way(const struct chat *chat, int step, char *out, size_t size)
         last--;
     struct chat_rank rank = chat_rank_of(chat, number);
     const char *key = step < 0 ? "Alt-Left" : "Alt-Right";
-    const char *what = chat->turns[from].role == TOK_USER ? "message" : "answer";
+    bool message = chat->turns[from].role == TOK_USER;
     if (from + 1 < last)
-        snprintf(out, size, "%s shows version %zu of %zu of an earlier %s", key, rank.index + 1, rank.count, what);
+        snprintf(out, size, "%s shows version %zu of %zu of an earlier %s", key, rank.index + 1, rank.count,
+                 message ? "message" : "answer");
     else
-        snprintf(out, size, "%s shows %s %zu of %zu", key, what, rank.index + 1, rank.count);
+        snprintf(out, size, "%s shows %s %zu of %zu", key, message ? "version" : "answer", rank.index + 1, rank.count);
 }
 
 void talk_say_ways(struct talk *talk)
@@ -83,9 +90,11 @@ void talk_do_undo(struct talk *talk, const struct line *line)
         return;
     }
     talk->face->cut(talk->self, left);
-    talk_say_for_now(talk, "Took back %zu of your messages; %zu remain%s, context %" PRIu32 " of %" PRIu32 ". %s.",
-                     taken, left, left == 1 ? "s" : "", chat_tokens(&talk->chat), talk->info.max_context,
-                     redo_words(redo, taken));
+    char rest[40] = "there were no more";
+    if (taken == count)
+        snprintf(rest, sizeof rest, "%zu remain%s", left, left == 1 ? "s" : "");
+    talk_say_for_now(talk, "Took back %zu of your messages; %s, context %" PRIu32 " of %" PRIu32 ". %s.", taken, rest,
+                     chat_tokens(&talk->chat), talk->info.max_context, redo_words(redo, taken));
     talk_follow(talk);
 }
 

@@ -71,15 +71,11 @@ static FILE *aside(struct plain *plain)
     return stderr;
 }
 
-// Our own words, cut between them where a line of the terminal ends.
-static void put_paragraph(struct plain *plain, const char *text)
+// Words cut between them where a line of so many columns ends; the first stands behind those that are there already.
+static void put_words(FILE *out, int columns, int column, const char *text)
 {
-    FILE *out = aside(plain);
-    int columns = plain->from_terminal ? term_columns() : INT_MAX, column = 0;
-    bool dim = plain->color && plain->from_terminal;
-    fputs(dim ? "\033[2m" : "", out);
     while (*text) {
-        size_t length = strcspn(text, " ");
+        size_t length = strcspn(text, " \n");
         if (column && column + 1 + (int)length > columns) {
             fputc('\n', out);
             column = 0;
@@ -87,8 +83,17 @@ static void put_paragraph(struct plain *plain, const char *text)
         fputs(column ? " " : "", out);
         report_text(out, text, length);
         column += (int)length + (column > 0);
-        text += length + (text[length] == ' ');
+        text += length + (text[length] != 0);
     }
+}
+
+// Our own words, cut between them where a line of the terminal ends.
+static void put_paragraph(struct plain *plain, const char *text)
+{
+    FILE *out = aside(plain);
+    bool dim = plain->color && plain->from_terminal;
+    fputs(dim ? "\033[2m" : "", out);
+    put_words(out, plain->from_terminal ? term_columns() : INT_MAX, 0, text);
     fputs(dim ? "\033[0m\n" : "\n", out);
 }
 
@@ -160,8 +165,13 @@ static int face_columns(void *self)
 
 static void face_fail(void *self, const char *text)
 {
+    static const char name[] = "moechat:";
+    const struct plain *plain = self;
     flush(self);
-    report("%s", text);
+    fputs(name, stderr);
+    bool seen = plain->from_terminal && isatty(STDERR_FILENO);
+    put_words(stderr, seen ? term_columns() : INT_MAX, (int)sizeof name - 1, text);
+    fputc('\n', stderr);
 }
 
 static void face_message(void *self, const struct face_message *message)

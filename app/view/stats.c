@@ -89,7 +89,8 @@ static void print_rooms(FILE *out, const struct stats *stats)
           out);
     for (int i = 0; i < stats->n_rooms; i++) {
         const struct stats_room *room = &stats->rooms[i];
-        fprintf(out, "%s %" PRIu64 "%s (%s%s) %.0f %%", i ? "," : " room for", room->experts, i ? "" : " experts",
+        const char *what = i ? "" : room->experts == 1 ? " expert" : " experts";
+        fprintf(out, "%s %" PRIu64 "%s (%s%s) %.0f %%", i ? "," : " room for", room->experts, what,
                 format_bytes(bytes, sizeof bytes, room->experts * stats->info->cache.slot_bytes),
                 room->here ? ": you are here" : "", 100 * room->share);
     }
@@ -113,7 +114,7 @@ static void print_program(FILE *out, const struct stats *stats)
     if (all->read_tokens == here->read_tokens && all->answered_tokens == here->answered_tokens &&
         all->bytes_read == here->bytes_read)
         return;
-    fprintf(out, "  since the start  %s read, %" PRIu64 " answered; experts: %s, %s\n",
+    fprintf(out, "  since start      %s read, %" PRIu64 " answered; experts: %s, %s\n",
             format_tokens(tokens, sizeof tokens, all->read_tokens, 0), all->answered_tokens,
             tally_found_words(found, all), tally_read_words(read, sizeof read, all));
 }

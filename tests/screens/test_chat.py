@@ -518,6 +518,15 @@ def test_an_error_is_a_sentence():
     leave(t)
 
 
+def test_an_error_is_cut_between_words():
+    t = chat("turn\nerror layer 3, expert 7: the disk has read 12 of 4096 bytes\n", columns=40)
+    t.send("go\r")
+    t.wait("moechat: layer 3, expert 7: the disk has\r\nread 12 of 4096 bytes\r\n", "You:")
+    t.send("/load a-name-that-no-session-has\r")
+    t.wait('moechat: no session\r\n"a-name-that-no-session-has"; /sessions\r\nlists them\r\n', "You:")
+    leave(t)
+
+
 def test_a_message_larger_than_the_context_alone():
     t = chat("context 24\nturn\necho\n", columns=120)
     t.send("a message that is too long for all of it\r")

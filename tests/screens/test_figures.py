@@ -36,7 +36,7 @@ class Chat(Screen):
         at["answered"] = int(re.search(r"answered +(\d+) token", text).group(1))
         speed = re.search(r"answered +\d+ tokens?, ([0-9.]+) tokens/s", text)
         at["speed"] = float(speed.group(1)) if speed else 0
-        expect(" 0 hits, 0 misses" not in text.split("since the start")[0], text)
+        expect(" 0 hits, 0 misses" not in text.split(" since start   ")[0], text)
         text = re.sub(r"experts +none yet ", "experts 0 hits, 0 misses (0.0 % hits); 0 B read ", text)
         at["hits"], at["misses"] = map(int, re.search(r"(\d+) hits?, (\d+) miss(?:es)?", text).groups())
         bytes_read = re.search(r"hits\); ([0-9.]+ [KMG]?B) read(, (?:nearly )?all from|, ([0-9.]+ [KMG]?B) of it from)?", text)
@@ -50,7 +50,7 @@ class Chat(Screen):
         process = re.search(r"whole process +([0-9.]+ [KMG]?B) from disks, as the system counts: ([0-9.]+ [KMG]?B) to start "
                             r"\(program, kernels, weights, disk probe\), ([0-9.]+ [KMG]?B) since", text)
         expect(process and near(size(process.group(1)), size(process.group(2)) + size(process.group(3))), text)
-        since = re.search(r"since the start +(\d+) tokens? read, (\d+) answered; experts: (\d+) hits?, (\d+) miss(?:es)?, ([0-9.]+ [KMG]?B) read", text)
+        since = re.search(r" since start +(\d+) tokens? read, (\d+) answered; experts: (\d+) hits?, (\d+) miss(?:es)?, ([0-9.]+ [KMG]?B) read", text)
         at["program"] = dict(zip(("read", "answered", "hits", "misses"), map(int, since.groups()[:4]))) if since else None
         return at
 
@@ -183,7 +183,7 @@ def test_all_faces_tell_the_same():
     check_turn(s, fourth, speed)
     # the row is about an answer that is there
     s.send("/undo 99\r")
-    s.until("Took back 1 of your messages")
+    s.until("Took back 1 of your messages; there were no more, context 0 of 4096. /redo brings it back.")
     same((s.row()["hits"], s.row()["mean"], s.row()["context"]), (None, None, 0))
     s.send("/inspect 1\r")
     s.until("Tokens of the last answer that was made, which is no longer in the conversation:")

@@ -926,7 +926,7 @@ def test_other_answers_are_gone_to_by_alt_arrows():
     s.keys("two words\x1b[1;3D\x1b[1;3D-", "> -two words")  # in a draft they are readline's
     s.keys("\x15\x0b", lambda t: "two words" not in t.text())
     s.keys("/edit 2\r", lambda t: "> one" in t.text() and "one-b" not in t.text())  # the draft has it
-    s.keys(" more\r", "(Message 2 of 2.)\nAlt-Left shows message 1 of 2.\n\n")
+    s.keys(" more\r", "(Version 2 of 2 of this message.)\nAlt-Left shows version 1 of 2.\n\n")
     expect("one more-a" in s.text() and "Took back" not in s.text(), s.text())
     s.keys("\x1b[1;3D", lambda t: "two-c" in t.text() and "one more" not in t.text())
     s.until("Alt-Left shows version 1 of 2 of an earlier answer, Alt-Right")

@@ -47,7 +47,7 @@ def lines(name, *typed, status=0):
     result = run(["--plain", "--session", name] + script(ABC), stdin="".join(line + "\n" for line in typed + (() if "/stats" in typed else ("/stats",))).encode(), together=True)
     same((typed, result.returncode), (typed, status))
     said = result.stdout.decode()
-    return said, int((re.search("since the start  ([0-9]+) tokens read", said) or re.search("read \\(prefill\\) +([0-9]+) tokens", said)).group(1))
+    return said, int((re.search("since start      ([0-9]+) tokens read", said) or re.search("read \\(prefill\\) +([0-9]+) tokens", said)).group(1))
 
 
 def wait_saved(name, records):
@@ -725,7 +725,7 @@ def test_undo_is_saved():
 
 def test_branches_stay_and_are_gone_to():
     said, read = lines("tree", "one", "/retry", "two", "/edit zwei", "/tree", "/edit", "/edit 3 x", "/edit 0 x", "/tree 9", "/tree 0", status=1)
-    expect("(Answer 2 of 2; /tree lists them.)" in said and "(Message 2 of 2; /tree lists them.)" in said, "said: %r" % said)
+    expect("(Answer 2 of 2; /tree lists them.)" in said and "(Version 2 of 2 of this message; /tree lists them.)" in said, "said: %r" % said)
     expect("* 1  You: one\n  2    Assistant: one-a\n* 3    Assistant: one-b\n  4      You: two\n  5      Assistant: two-c\n"
            "* 6      You: zwei\n* 7      Assistant: zwei-a\n" in said, "the tree: %r" % said)
     expect("/edit takes the new text here: /edit 1 TEXT." in said and said.count("No such message to edit") == 2, "said: %r" % said)
@@ -734,7 +734,7 @@ def test_branches_stay_and_are_gone_to():
     said, read = lines("tree", "/tree 2", "/tree 5", "/tree 7", "/tree 7", "/undo 9", "/redo", "/redo 9", "three")
     same(read, 3 + 5)  # in another process, too
     for words in ("You: one\nAssistant: one-a\n(Answer 1 of 2;", "You: one\nAssistant: one-b\n(Answer 2 of 2; /tree lists them.)\nYou: two\n",
-                  "You: zwei\n(Message 2 of 2; /tree lists them.)\nAssistant: zwei-a\n", "in the conversation as it is", "Assistant: three-a"):
+                  "You: zwei\n(Version 2 of 2 of this message; /tree lists them.)\nAssistant: zwei-a\n", "in the conversation as it is", "Assistant: three-a"):
         expect(words in said, "%r is not said: %r" % (words, said))
     expect("tokens again" not in said, "nothing is read again: %r" % said)
     kv = os.path.getsize(os.path.join(STORE, "tree", "kv.bin"))
@@ -766,7 +766,7 @@ def test_branches_stay_and_are_gone_to():
     expect(read > 60, "all of it is read again")
     said, read = lines("leaf", "/undo 3", "/redo 3", "/tree")
     same(read, 0)
-    expect("(Message" not in said, "what was fed otherwise is no other message: %r" % said)
+    expect("(Version" not in said, "what was fed otherwise is no other message: %r" % said)
 
 
 def test_without_a_session_branches_are_read_again():
@@ -966,7 +966,7 @@ def test_new_keeps_the_systems_rows():
     t.send("two\r")
     t.wait("two\r\n", "You:")
     t.send("/stats\r")
-    t.wait("read (prefill)   6 tokens", "since the start  %d tokens read" % (11 + 6 + 6), "You:")
+    t.wait("read (prefill)   6 tokens", "since start      %d tokens read" % (11 + 6 + 6), "You:")
     leave(t)
     got = ask("x", "--session", "sys-b", *script(ECHO))
     same((got["cached_tokens"], got["prefilled_tokens"]), (11 + 6 + 4, 4))
@@ -1066,7 +1066,7 @@ def test_a_message_read_again_as_an_earlier_one_is_one_with_all_its_answers():
     same(tree(shown), "*1Y 2-A *3-A *4-Y *5-A ")  # beta has alpha fed once more, without the opening of an answer
     shown = chat("/tree 2", "/tree")
     same(tree(shown), "*1Y *2-A 3-A 4-Y 5-A ")
-    expect("(Message" not in shown, "alpha was typed once: %r" % shown)
+    expect("(Version" not in shown, "alpha was typed once: %r" % shown)
     chat("/tree 4")
     shown = chat("/undo", "/retry", "/tree")
     same(tree(shown), "*1Y 2-A 3-A 4-Y 5-A *6-A ")

@@ -45,6 +45,8 @@ static void says_what_was_counted(struct harness *t)
     info.cache.slots = 8, info.cache.experts = 8; // a small model: no room for none
     stats_rooms(&stats);
     CHECK(t, stats.n_rooms == 4 && stats.rooms[0].experts == 1 && stats.rooms[3].experts == 8);
+    stats.rooms[0].share = 0;
+    CHECK(t, strstr(printed(&stats), ": room for 1 expert (1.00 MB) 0 %, 2 (2.00 MB)") != NULL);
     info.cache.slots = 16, info.cache.experts = 64;
     stats_rooms(&stats);
     const char *out = printed(&stats); // nothing happened yet
@@ -124,7 +126,7 @@ static void says_what_was_counted(struct harness *t)
     CHECK(t, strstr(out, "prefetch         router: 3 read ahead, 1 used, 1 wasted\n") != NULL);
     CHECK(t, strstr(out, "11 tokens, 20.0 tokens/s\n") && strstr(out, "2 messages\n"));
     CHECK(t, strstr(out, "seed             7 in the last turn\n") != NULL);
-    CHECK(t, !strstr(out, "since the start") && !strstr(out, "before this conversation"));
+    CHECK(t, !strstr(out, "since start") && !strstr(out, "before this conversation"));
     CHECK(t, strstr(out, "an expert's first use is a miss: room") && !strstr(out, "every expert has a slot"));
     info.cache.all = true; // and first uses were another conversation's
     tally->ahead = 1;
@@ -135,7 +137,7 @@ static void says_what_was_counted(struct harness *t)
     out = printed(&stats);
     CHECK(t, strstr(out, "answered         1 token, 20.0 tokens/s\n") != NULL);
     CHECK(t,
-          strstr(out, "since the start  0 tokens read, 11 answered; experts: 5 hits, 5 misses, 4.00 MB read") != NULL);
+          strstr(out, "since start      0 tokens read, 11 answered; experts: 5 hits, 5 misses, 4.00 MB read") != NULL);
 }
 
 int main(int argc, char **argv)
