@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # What people type at the lines and at the full screen, to the program that `make asan-tests` has built: a byte read behind
 # an array ends it, and so does memory that nothing holds any more. Sessions, too, where branches, lists and exports are
-# walked through. Then the benchmarks. Arguments choose tests of the screens by part of their name.
+# walked through, and what info says of GGUF files. Then the benchmarks. Arguments choose tests of the screens by part of their name.
 cd "$(dirname "$0")/.." || exit 1
 MOECHAT_PROGRAM=build/asan/moechat
 ASAN_OPTIONS=intercept_tls_get_addr=0:use_sigaltstack=0
@@ -14,6 +14,7 @@ python3 tests/screens/test_full.py "$@" || failed=1
 [ $# -eq 0 ] || exit $failed
 python3 tests/screens/test_sessions.py branch undo tree export list || failed=1
 python3 tests/screens/test_steps.py inspect || failed=1
+python3 tests/screens/test_gguf.py info_says_what info_ends || failed=1
 for more in "" "stream --only baseline --expert-cache 2M"; do
     said=$($MOECHAT_PROGRAM bench $more --model models/demo --device ref --runs 1 --prefill-tokens 3 --decode-tokens 2 2>&1)
     if [ $? -eq 0 ]; then

@@ -48,7 +48,7 @@ HOUSES = ("kernels", "engine", "tokenizer", "app")
 UNCOMPILED = "the compiler"
 UNRUN = ("ptx.cl",)  # NVIDIA's instructions, in whose place tests/emulate has functions of its own
 LEAKS = os.path.join(ROOT, "tests/leaks.txt")
-SANITIZED_SCREENS = ("test_chat.py", "test_full.py")  # as tests/sanitized_screens.sh has them
+SANITIZED_SCREENS = ("test_chat.py", "test_full.py", "test_gguf.py")  # as tests/sanitized_screens.sh has them
 WARPS = "{build}/tests/emulate/libOpenCL.so.1"
 SAMPLES = ("Q4_0", "Q4_K", "Q6_K", "IQ2_XS", "nvfp4")  # test_kinds tries heads and swiglus with these
 WARPS_HERE = platform.machine() == "x86_64" and shutil.which("clang") is not None  # what tests/emulate needs

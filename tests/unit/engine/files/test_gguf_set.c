@@ -68,7 +68,10 @@ static void names_are_parsed(struct harness *t)
                                         "M-00001-of-00003.ggufx",
                                         "M_00001-of-00003.gguf",
                                         "M-00001_of-00003.gguf",
-                                        "M-0000a-of-00003.gguf"};
+                                        "M-0000a-of-00003.gguf",
+                                        "M-a0001-of-00003.gguf",
+                                        "M-10001-of-00003.gguf",
+                                        "M-00001-of-10003.gguf"};
     struct gguf_part part;
     CHECK(t, gguf_part_parse("DeepSeek-00001-of-00009-00010-of-02048.gguf", &part));
     CHECK(t, part.prefix == strlen("DeepSeek-00001-of-00009") && part.number == 10 && part.count == 2048);
