@@ -463,6 +463,8 @@ static int take_byte(FILE *ignored)
     (void)ignored;
     if (typed_left(&prompt.typed))
         return typed_take(&prompt.typed);
+    if (draws())
+        return EOF; // the face hands over whole keys
     // The rest of a character that is read within a command.
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     char byte;
@@ -486,17 +488,47 @@ static bool set_hooks(void)
 }
 
 // readline 8.2 reads behind its line where columns are 32767 or 65535, and where a line of some 1000 bytes stands on a
-// screen of one row.
+// screen of one row; where the terminal does not wrap lines it takes a column off, and divides by those that are left.
 static void keep_in_bounds(void)
 {
-    enum { LEAST_ROWS = 2 };
+    enum { LEAST_ROWS = 2, LEAST_COLUMNS = 4 };
     int rows, columns;
-    rl_get_screen_size(&rows, &columns);
-    if (!term_is_vast() && rows >= LEAST_ROWS)
+    if (!term_size(&rows, &columns))
         return;
-    rows = rows < LEAST_ROWS ? LEAST_ROWS : rows;
-    rl_set_screen_size(rows < TERM_MOST_CELLS ? rows : TERM_MOST_CELLS,
-                       columns < TERM_MOST_CELLS ? columns : TERM_MOST_CELLS);
+    int kept_rows = rows < LEAST_ROWS ? LEAST_ROWS : rows > TERM_MOST_CELLS ? TERM_MOST_CELLS : rows;
+    int kept_columns = columns < LEAST_COLUMNS ? LEAST_COLUMNS : columns > TERM_MOST_CELLS ? TERM_MOST_CELLS : columns;
+    if (kept_rows != rows || kept_columns != columns)
+        rl_set_screen_size(kept_rows, kept_columns);
+}
+
+static void forget_line(char *line)
+{
+    free(line);
+}
+
+// Where a terminal's cursor goes along one row only, readline 8.2 reads behind the lines that it keeps of what it drew
+// when these have to grow; so they do now, with nothing behind them.
+static void grow_lines(void)
+{
+    enum { LONG = 256 << 10 };
+    FILE *out = rl_outstream, *nowhere = fopen("/dev/null", "w");
+    char *line = malloc(LONG + 1);
+    if (nowhere && line) {
+        memset(line, ' ', LONG);
+        line[LONG] = 0;
+        rl_outstream = nowhere;
+        rl_tty_set_echoing(1);
+        rl_callback_handler_install("", forget_line);
+        rl_insert_text(line);
+        rl_redisplay();
+        rl_replace_line("", 1);
+        rl_redisplay();
+        rl_callback_handler_remove();
+        rl_outstream = out;
+    }
+    free(line);
+    if (nowhere)
+        fclose(nowhere);
 }
 
 // Ours, then what moechat's own inputrc changes; last what must be so.
@@ -557,6 +589,8 @@ bool prompt_open(const struct prompt_face *face)
         prompt_show("");
         return true;
     }
+    if (term_is_dumb() || !term_places_cursor())
+        grow_lines();
     const char *pastes = rl_variable_value("enable-bracketed-paste");
     return term_raw(pastes && strcmp(pastes, "on") == 0);
 }
@@ -592,6 +626,8 @@ void prompt_close(const char *draft)
 void prompt_show(const char *draft)
 {
     prompt.shown = true;
+    rl_reset_screen_size(); // it may have changed while nothing was shown
+    keep_in_bounds();
     rl_tty_set_echoing(1); // else readline takes it from the settings that its own preparation would have read
     rl_callback_handler_install(prompt.label, on_line);
     if (*draft) {
@@ -822,9 +858,6 @@ static void type(const char *bytes, size_t length)
 
 void prompt_type(const char *bytes, size_t length)
 {
-    // readline falls over a key of several bytes that ends a search (tried: Ctrl-R Ctrl-X e); Esc ends it first.
-    if (RL_ISSTATE(RL_STATE_ISEARCH) && (bytes[0] == '\030' || (bytes[0] == '\033' && length > 1)))
-        type("\033", 1);
     type(bytes, length);
 }
 
