@@ -4,9 +4,12 @@
 #if defined(KIND) && SHAPE_CPU
 
 // packed x: x, or the planes of kind_planes.cl, kind_words.cl or kind_streams.cl, and behind it the sum of every
-// KIND_SCALES, or TABLE_DELTA.
+// KIND_SCALES, or TABLE_DELTA; or what kind_lookups.cl says.
 static void pack_row(__global const float *x, __global float *packed, uint in_dim, uint bits)
 {
+#ifdef KIND_LOOKUPS
+    pack_lookups(x, packed, in_dim);
+#else
     uint totals = in_dim;
 #if defined(KIND_PLANES) && !defined(KIND_BYTES)
     pack_planes(x, packed, in_dim);
@@ -33,30 +36,11 @@ static void pack_row(__global const float *x, __global float *packed, uint in_di
         float sum = sum16(vload16(0, x + input));
         packed[totals + input / KIND_SCALES] = KIND_SCALES == 32 ? sum + sum16(vload16(1, x + input)) : sum;
     }
+#endif
 }
 
-#if defined(KIND_PLANES) && !defined(KIND_BYTES)
-#ifdef PLANE_PAIRS
-// Parts 2m and 2m + 1 of each row's block, plane by plane.
-#define PARTS_OF_ROWS(m)                                                                                               \
-    {                                                                                                                  \
-        float16 parts[2][ROWS] = {{0}};                                                                                \
-        UNROLL                                                                                                         \
-        for (uint c = 0; c < 4; c++) {                                                                                 \
-            float16 one = vload16(8 * m + c, x), two = vload16(8 * m + 4 + c, x);                                      \
-            UNROLL                                                                                                     \
-            for (uint i = 0; i < ROWS; i++) {                                                                          \
-                parts[0][i] = fma(LOOKED_UP(PLANE_NUMBERS(0), words[i], 8 * c + 4 * m), one, parts[0][i]);              \
-                parts[1][i] = fma(LOOKED_UP(PLANE_NUMBERS(1), words[i], 8 * c + 4 * m), two, parts[1][i]);              \
-            }                                                                                                          \
-        }                                                                                                              \
-        UNROLL                                                                                                         \
-        for (uint i = 0; i < ROWS; i++) {                                                                              \
-            sums[0][i] = fma(SPREAD(scales[i], 2 * m, 0), parts[0][i], sums[0][i]);                                    \
-            sums[0][i] = fma(SPREAD(scales[i], 2 * m + 1, 0), parts[1][i], sums[0][i]);                                \
-        }                                                                                                              \
-    }
-#else
+#if defined(KIND_LOOKUPS) // has its own
+#elif defined(KIND_PLANES) && !defined(KIND_BYTES)
 // A part of each row's block: rows inside, so that its planes of x stay in registers.
 #define PART_OF_ROWS(n)                                                                                                \
     {                                                                                                                  \
@@ -71,7 +55,6 @@ static void pack_row(__global const float *x, __global float *packed, uint in_di
                 sums[h][i] = fma(SPREAD(scales[i], n, h), part_dot(rows[i], n, h, planes), sums[h][i]);                \
         }                                                                                                              \
     }
-#endif
 // The dot products of rows first .. first + n - 1 (n <= ROWS) with packed x.
 static void dots_of(const struct args_matrix *m, __global const uchar *matrix, uint first, uint n,
                     __global const float *packed, float *dots)
@@ -101,19 +84,10 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
 #if HALVES == 2
         KEEP_IN_MEMORY(scales, scales);
 #endif
-#ifdef PLANE_PAIRS
-        uint16 words[ROWS];
-        UNROLL
-        for (uint i = 0; i < ROWS; i++)
-            words[i] = words_of(rows[i] + 16, 0);
-        PARTS_OF_ROWS(0)
-        PARTS_OF_ROWS(1)
-#else
         PART_OF_ROWS(0)
         PART_OF_ROWS(3)
         PART_OF_ROWS(1)
         PART_OF_ROWS(2)
-#endif
         UNROLL
         for (uint i = 0; i < ROWS; i++)
             rows[i] += BLOCK_BYTES;

@@ -32,17 +32,14 @@
 #endif
 #endif
 
-#if defined(__AVX512F__) && (defined(KIND_IS_Q2_K) || defined(KIND_IS_Q3_K))
+#if defined(__AVX512F__) && defined(KIND_IS_Q3_K)
 #define PLANE_TABLES // see below
-#ifdef KIND_IS_Q2_K
-#define PLANE_PAIRS
-#endif
 #endif
 
 // The power of 2 that a quantum of plane 4n + c is too large by.
 static uint plane_shift(uint n, uint c)
 {
-#if defined(PLANE_TABLES)
+#ifdef PLANE_TABLES
     return 0;
 #elif defined(KIND_IS_Q2_K)
     return c == 3 && n == 3 ? 0 : 8 * c + 2 * n;
@@ -181,11 +178,7 @@ INLINE SCALES biases_in(BYTES p, float m)
 #ifdef KIND_IS_Q2_K
 INLINE SCALES scales_in(BYTES p, float d)
 {
-#ifdef PLANE_TABLES
-    return __builtin_ia32_permvarsf512(convert_float16(LANES_16), as_int16(bytes16(p))) * d;
-#else
     return floats16(bytes16(p) & 15) * d;
-#endif
 }
 INLINE SCALES biases_in(BYTES p, float m)
 {
@@ -270,14 +263,7 @@ INLINE WORDS part_bytes(BYTES p, const uint n, const uint h)
 // A word that is shifted until its lowest 4 bits have a quantum is the index of a permutation of 16 numbers, for which
 // nothing is masked: bits of the index that are another's change nothing.
 #define LOOKED_UP(numbers, w, shift) __builtin_ia32_permvarsf512(numbers, as_int16((w) >> (shift)))
-#endif
 
-#ifdef PLANE_PAIRS
-// Nibbles are quanta of parts 2m and 2m + 1, o, each of which has its numbers.
-#define PLANE_NUMBERS(o)                                                                                               \
-    ((o) ? (float16)(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3)                                                   \
-         : (float16)(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3))
-#elif defined(PLANE_TABLES)
 // Two sets of words, for parts 0 and 3 and for 1 and 2, have the upper bits where their bytes have no use for other bits:
 // a byte's bits of the parts are 33h3 0h00 and hh22 11.., h being the part's own. In 1 it is the fifth of the index.
 INLINE FLOATS table_digits(BYTES p, const uint n, const uint c)
@@ -367,7 +353,7 @@ struct block_scales {
 // The products of half h of a part of the block at p with its four planes of x.
 INLINE FLOATS part_dot(BYTES p, const uint n, const uint h, const FLOATS *x)
 {
-#if defined(PLANE_TABLES) && !defined(PLANE_PAIRS)
+#ifdef PLANE_TABLES
 #define DIGITS(c) table_digits(p, n, c)
 #elif defined(KIND_IS_Q2_K) || defined(KIND_IS_Q4_K)
 #define DIGITS(c) digits(p, n, h, c)

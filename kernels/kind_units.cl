@@ -8,7 +8,7 @@
 //   q       eight_in(p, k)     the k-th 8 inputs: for GPUs, in loads of 2 and 4 bytes, for blocks lie no better
 //
 // Where it matters, GPUs take blocks apart as kind_pieces.cl says, and CPUs as kind_planes.cl, kind_tables.cl,
-// kind_bytes.cl and kind_words.cl do. kind_grid_units.cl and kind_rows.cl have the other kinds. kinds.h's table has the
+// kind_bytes.cl, kind_words.cl and kind_lookups.cl do. kind_grid_units.cl and kind_rows.cl have the other kinds. kinds.h's table has the
 // sizes, ref_kinds.c the formulas in plain C.
 #ifdef KIND
 

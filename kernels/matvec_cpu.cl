@@ -170,22 +170,26 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
 }
 #endif
 
+#ifndef DOT_ROWS // that dots_of takes at most
+#define DOT_ROWS ROWS
+#endif
+
 // The rows of W x that are work-group x's, of those of `matrix`, into y, or added to it.
 static void range_matvec(const struct args_matrix *m, __global const uchar *matrix, __global const float *packed,
                          uint rows_per_group, uint add, __global float *y)
 {
     uint first = get_group_id(0) * rows_per_group;
     uint end = min(first + rows_per_group, m->out_dim);
-    for (; first < end; first += ROWS) {
-        float dots[ROWS];
-        uint n = min(end - first, (uint)ROWS);
+    for (; first < end; first += DOT_ROWS) {
+        float dots[DOT_ROWS];
+        uint n = min(end - first, (uint)DOT_ROWS);
         dots_of(m, matrix, first, n, packed, dots);
         for (uint i = 0; i < n; i++)
             y[first + i] = add ? y[first + i] + dots[i] : dots[i];
     }
 }
 
-// y of what n <= ROWS rows gave: without limits side by side, for PoCL 3.1 makes ten branches of one number's exponential.
+// y of what n <= DOT_ROWS rows gave: without limits side by side, for PoCL 3.1 makes ten branches of one number's exponential.
 static void put_swiglus(const float *gates, const float *ups, uint n, float2 limits, __global float *y)
 {
     if (limits.x > 0.0f || limits.y > 0.0f) {
@@ -193,12 +197,14 @@ static void put_swiglus(const float *gates, const float *ups, uint n, float2 lim
             y[i] = swiglu(gates[i], ups[i], limits);
         return;
     }
-    float4 gate = vload4(0, gates);
-    float4 four = gate / (1.0f + exp16((float16)(-gate, (float4)(0), (float8)(0))).s0123) * vload4(0, ups);
-    float put[ROWS];
-    vstore4(four, 0, put);
-    for (uint i = 0; i < n; i++)
-        y[i] = put[i];
+    for (uint first = 0; first < n; first += 4) {
+        float4 gate = vload4(0, gates + first);
+        float4 four = gate / (1.0f + exp16((float16)(-gate, (float4)(0), (float8)(0))).s0123) * vload4(0, ups + first);
+        float put[4];
+        vstore4(four, 0, put);
+        for (uint i = 0; i < min(n - first, 4u); i++)
+            y[first + i] = put[i];
+    }
 }
 
 struct gated {
@@ -213,10 +219,10 @@ static void range_swiglu(const struct gated *g, __global const float *packed, ui
 {
     uint first = get_group_id(0) * rows_per_group;
     uint end = min(first + rows_per_group, g->gate->out_dim);
-    for (; first < end; first += ROWS) {
-        float gates[ROWS];
-        float ups[ROWS];
-        uint n = min(end - first, (uint)ROWS);
+    for (; first < end; first += DOT_ROWS) {
+        float gates[DOT_ROWS];
+        float ups[DOT_ROWS];
+        uint n = min(end - first, (uint)DOT_ROWS);
         dots_of(g->gate, g->matrices, first, n, packed, gates);
         dots_of(g->up, g->matrices, first, n, packed, ups);
         put_swiglus(gates, ups, n, g->limits, y + first);
@@ -379,9 +385,9 @@ __kernel GROUP_SIZE(1, 1) void heads(const struct args_heads a, const struct til
     __global float *packed = scratch + h * t.scratch_stride;
     __global float *to = out + h * a.n_out;
     pack_row(x + h * a.head_stride, packed, a.matrix.in_dim, bits_of(&a.matrix));
-    for (uint o = 0; o < a.n_out; o += ROWS) {
-        float dots[ROWS];
-        uint n = min(a.n_out - o, (uint)ROWS);
+    for (uint o = 0; o < a.n_out; o += DOT_ROWS) {
+        float dots[DOT_ROWS];
+        uint n = min(a.n_out - o, (uint)DOT_ROWS);
         dots_of(&a.matrix, matrix, h * a.head_rows + a.first_row + o, n, packed, dots);
         for (uint i = 0; i < n; i++)
             to[o + i] = dots[i];

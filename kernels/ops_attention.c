@@ -15,7 +15,7 @@ static struct tiling cut_tokens(uint32_t n_rows, const struct args_matrix *m)
     enum { TOKENS = 16 };
     return (struct tiling){.rows_per_group = TOKENS,
                            .n_groups = (uint32_t)ceil_div(n_rows, TOKENS),
-                           .scratch_stride = m->in_dim / 32 * PACKED_UNIT};
+                           .scratch_stride = op_packed_floats(m)};
 }
 
 static gpu_buf *heads_scratch(gpu *g, uint32_t n_heads, const struct tiling *t)

@@ -72,4 +72,7 @@ bool op_token_takes(const gpu *g, const struct args_matrix *m);
 bool op_token_takes_kind(const gpu *g, const struct args_matrix *m);
 void op_token_launch(gpu *g, struct launch *l, uint32_t *met, uint32_t times);
 
+// CPU: the floats that a row of x takes when it is packed for the matrix. By ops_matrix.c.
+uint32_t op_packed_floats(const struct args_matrix *m);
+
 #endif

@@ -15,21 +15,33 @@ static struct tiling cut_rows_gpu(const gpu *g, uint64_t n_rows, uint32_t togeth
     return (struct tiling){.rows_per_group = few ? TEAMS : most, .n_groups = 1};
 }
 
+// Kinds whose rows are lanes, where a CPU has vectors of 16 (kind_lookups.cl).
+static bool looks_up(uint32_t kind)
+{
+    return kind == KIND_Q2_K || kind == KIND_MLX_2;
+}
+
+uint32_t op_packed_floats(const struct args_matrix *m)
+{
+    return m->in_dim / 32 * (looks_up(m->kind) ? PACKED_SUMS : PACKED_UNIT);
+}
+
 // How the rows of a matvec are cut, or of several that one launch computes. CPU: a second group must be worth its
 // launch and its packing of x; many let cores that are late still share. GPU: what a group's teams compute together.
 static struct tiling cut_rows(const gpu *g, const struct args_matrix *m, uint32_t n_matrices, uint32_t together)
 {
-    enum { LEAST_BYTES = 64 << 10, GROUPS_PER_UNIT = 8, ROWS_TOGETHER = 4 };
+    enum { LEAST_BYTES = 64 << 10, GROUPS_PER_UNIT = 8 };
+    const uint32_t rows_together = looks_up(m->kind) ? 16 : 4;
     if (!g->cpu_shape)
         return op_team_takes_mma(g, m) ? (struct tiling){.rows_per_group = TEAM_MMA_ROWS / together, .n_groups = 1}
                                        : cut_rows_gpu(g, (uint64_t)m->out_dim * n_matrices, together);
     uint64_t most = ceil_div((uint64_t)GROUPS_PER_UNIT * g->info.compute_units, n_matrices);
     uint64_t groups = ceil_div(m->out_dim * matrix_row_bytes(m), LEAST_BYTES);
     uint64_t rows = ceil_div(m->out_dim, groups < most ? groups : most);
-    rows = (rows + ROWS_TOGETHER - 1) / ROWS_TOGETHER * ROWS_TOGETHER;
+    rows = (rows + rows_together - 1) / rows_together * rows_together;
     return (struct tiling){.rows_per_group = (uint32_t)rows,
                            .n_groups = (uint32_t)ceil_div(m->out_dim, rows),
-                           .scratch_stride = m->in_dim / 32 * PACKED_UNIT};
+                           .scratch_stride = op_packed_floats(m)};
 }
 
 void gpu_op_matvec(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y)
@@ -400,7 +412,7 @@ void gpu_op_add_experts(gpu *g, const struct args_add_experts *a, const struct g
     }
     struct tiling t = cut_rows(g, m, g->cpu_shape ? MATRICES_A_GROUP : 1, 1);
     if (g->cpu_shape && shared && shared->in_dim > m->in_dim)
-        t.scratch_stride = shared->in_dim / 32 * PACKED_UNIT;
+        t.scratch_stride = op_packed_floats(shared);
     size_t groups = ceil_div(m->out_dim, t.rows_per_group);
     gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)groups * t.scratch_stride);
     launch(g, &(struct launch){.kernel = KERNEL_ADD_EXPERTS,

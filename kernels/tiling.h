@@ -86,7 +86,8 @@ struct tiling {
 #define TURNED_HEADS         8    // GPU: heads of q that a group turns
 #define BLOCK                128  // CPU: inputs of a block whose words are taken apart plane by plane
 #define VECTOR               16   // CPU: lanes of a vector
-#define PACKED_UNIT          42   // CPU: floats that 32 inputs take at most when packed: themselves and sums, or parts
+#define PACKED_UNIT          42   // CPU: floats that 32 inputs take at most when packed: themselves and sums, or parts,
+#define PACKED_SUMS          272  // or, in kinds of 2 bits, 16 sums of each two, and sums
 #define MATMUL_ROWS          12   // CPU: outputs that share each load of x
 #define MATMUL_TOKENS        128  // CPU: tokens that share each dequantised weight
 #define MATMUL_INPUTS        256  // CPU: inputs of a tile of dequantised weights
