@@ -185,16 +185,18 @@ check: export ASAN_OPTIONS = intercept_tls_get_addr=0:use_sigaltstack=0
 # One list, one count: the plain build's tests, goldens and screens, then the same tests under the sanitizers. The screens
 # begin when the kernels that they need are built, and early enough to end before the others.
 ASAN = build/asan
-# They wait for the disk and the clock more than they compute.
-WAITING = $(addprefix fault/app/store/test_,store_faults power session_lives) fault/engine/convert/test_convert_power \
-    unit/engine/walk/test_pace unit/engine/walk/test_prompts
+# They wait for the disk, and for the clock, more than they compute: lanes of their own. Times are looked at where kernels are
+# built already.
+SYNCING = $(addprefix fault/app/store/test_,store_faults power session_lives) fault/engine/convert/test_convert_power
+WAITING = $(SYNCING) unit/engine/walk/test_pace unit/engine/walk/test_prompts
 # What of them is enough under the sanitizers, for the rest goes the same ways.
 PARTLY  = ops/test_kinds ops/test_token unit/engine/session/test_identity
 asan-tests:
 	$(MAKE) BUILD=$(ASAN) SANITIZE='address undefined' OPT='-O1 -g -fno-omit-frame-pointer' tests
 
 check: tests asan-tests
-	@sh tests/run.sh tests/layers.sh tests/covered.sh $(TESTS) \
+	@sh tests/run.sh tests/layers.sh tests/covered.sh '--waiting $(SYNCING:%=$(BUILD)/tests/%)' \
+	    $(filter-out $(SYNCING:%=$(BUILD)/tests/%),$(TESTS)) \
 	    $(GOLDENS_CPU) '--waiting $(SCREENS) tests/sanitized_screens.sh' $(call GOLDENS_ON,ref) $(WARPS_FEW) \
 	    tests/unit/compare_tokenizers.sh tests/mutate/test_mutate.py tests/fault/test_eio.py \
 	    '--waiting $(WAITING:%=$(ASAN)/tests/%)' \
