@@ -181,6 +181,8 @@ check unit golden test-long screens bench: export MOECHAT_CONFIG = none
 # has none there, and the leak checker then falls over memory that is not there ("Tracer caught signal 11").
 # Nor has it a say in signal stacks: LLVM gives a thread that builds kernels its own, which the sanitizer would unmap at its end.
 check: export ASAN_OPTIONS = intercept_tls_get_addr=0:use_sigaltstack=0
+# Readline keeps what it was given to the end.
+check: export LSAN_OPTIONS = suppressions=$(CURDIR)/tests/leaks.txt:print_suppressions=0
 
 # One list, one count: the plain build's tests, goldens and screens, then the same tests under the sanitizers. The screens
 # begin when the kernels that they need are built, and early enough to end before the others.

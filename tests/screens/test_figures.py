@@ -19,8 +19,8 @@ def size(text):
     return float(number) * UNITS[unit]
 
 
-def near(a, b):
-    return abs(a - b) <= 0.006 * max(abs(a), abs(b)) + 0.6  # as rounded to three digits
+def near(a, b, parts=1):
+    return abs(a - b) <= (0.006 * max(abs(a), abs(b)) + 0.6) * parts  # as rounded to three digits, so many of b apart
 
 
 class Chat(Screen):
@@ -49,7 +49,7 @@ class Chat(Screen):
             same((device + host + ahead, late + disk), (at["hits"], at["misses"]))
         process = re.search(r"whole process +([0-9.]+ [KMG]?B) from disks, as the system counts: ([0-9.]+ [KMG]?B) to start "
                             r"\(program, kernels, weights, disk probe\), ([0-9.]+ [KMG]?B) since", text)
-        expect(process and near(size(process.group(1)), size(process.group(2)) + size(process.group(3))), text)
+        expect(process and near(size(process.group(1)), size(process.group(2)) + size(process.group(3)), parts=2), text)
         since = re.search(r" since start +(\d+) tokens? read, (\d+) answered; experts: (\d+) hits?, (\d+) miss(?:es)?, ([0-9.]+ [KMG]?B) read", text)
         at["program"] = dict(zip(("read", "answered", "hits", "misses"), map(int, since.groups()[:4]))) if since else None
         return at
