@@ -18,6 +18,8 @@
 #define GGUF_FIRST_READ (256 << 10)
 #endif
 
+#define ANY_LENGTH (UINT64_C(1) << 50) // of a file that is still to come: nothing reaches beyond it
+
 enum {
     MAX_HEADER = 128 << 20,
     FIRST_READ = GGUF_FIRST_READ, // grows until the header is there
@@ -413,7 +415,7 @@ static int read_header(struct gguf *gguf, size_t length, uint64_t file_bytes, bo
     return code;
 }
 
-int gguf_open(const char *path, struct gguf *gguf, struct moe_err *err)
+static int open_file(const char *path, bool whole, struct gguf *gguf, struct moe_err *err)
 {
     memset(gguf, 0, sizeof *gguf);
     snprintf(gguf->file.path, sizeof gguf->file.path, "%s", path);
@@ -421,13 +423,26 @@ int gguf_open(const char *path, struct gguf *gguf, struct moe_err *err)
     int code = file_open(path, &gguf->file.fd, &bytes, err);
     if (code)
         return code;
-    code = file_lock_shared(gguf->file.fd, path, err);
+    if (whole)
+        code = file_lock_shared(gguf->file.fd, path, err);
     bool more = !code;
-    for (uint64_t read = FIRST_READ; more && read <= MAX_HEADER; read = read < MAX_HEADER / 8 ? read * 8 : read * 2)
-        code = read_header(gguf, (size_t)(read < bytes ? read : bytes), bytes, &more, err);
+    for (uint64_t read = FIRST_READ; more && read <= MAX_HEADER; read = read < MAX_HEADER / 8 ? read * 8 : read * 2) {
+        code = read_header(gguf, (size_t)(read < bytes ? read : bytes), whole ? bytes : ANY_LENGTH, &more, err);
+        more = more && read < bytes;
+    }
     if (code)
         gguf_release(gguf);
     return code;
+}
+
+int gguf_open(const char *path, struct gguf *gguf, struct moe_err *err)
+{
+    return open_file(path, true, gguf, err);
+}
+
+int gguf_open_beginning(const char *path, struct gguf *gguf, struct moe_err *err)
+{
+    return open_file(path, false, gguf, err);
 }
 
 void gguf_release(struct gguf *gguf)

@@ -45,6 +45,8 @@ struct gguf {
 
 // On failure nothing is left open or allocated.
 int gguf_open(const char *path, struct gguf *gguf, struct moe_err *err);
+// The same of a file of which only the beginning may be here: offsets may lie behind its end. Not locked.
+int gguf_open_beginning(const char *path, struct gguf *gguf, struct moe_err *err);
 void gguf_release(struct gguf *gguf); // what was moved out of it is zero, its fd -1
 // The first `length` bytes of a file of file_bytes, which must hold the whole header and outlive *gguf: the fuzz
 // target's way in. file.path, for messages, and file.fd are the caller's.

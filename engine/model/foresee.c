@@ -17,14 +17,7 @@
 #include "engine/model/missing.h"
 #include "engine/model/model.h"
 
-enum {
-    MAX_CONFIG = 8 << 20,
-    MAX_INDEX = 64 << 20,
-    MOST_HEADER = 128 << 20, // of a GGUF
-    PATH_BYTES = 4300
-};
-// Files are as long as they will be, which only the whole one knows.
-static const uint64_t any_length = UINT64_C(1) << 50;
+enum { MAX_CONFIG = 8 << 20, MAX_INDEX = 64 << 20, PATH_BYTES = 4300 };
 
 // Weights by where they will be.
 struct counts {
@@ -197,32 +190,18 @@ static int describe_head(struct gguf_set *set, struct moe_description *d, struct
 
 static int foresee_gguf(const char *path, struct moe_description *d, struct moe_err *err)
 {
-    struct gguf_set set = {.files = calloc(1, sizeof *set.files), .head = {.file = {.fd = -1}}};
-    uint64_t length = 0;
+    struct gguf_set set = {.files = calloc(1, sizeof *set.files)};
     if (!set.files)
         return moe_fail_file(err, MOE_NO_MEMORY, path, 0, "no memory to look into it");
-    set.files[0].fd = -1;
-    snprintf(set.files[0].path, sizeof set.files[0].path, "%s", path);
-    snprintf(set.head.file.path, sizeof set.head.file.path, "%s", path);
-    set.n_files = 1;
-    int code = file_open(path, &set.files[0].fd, &length, err);
-    length = length < MOST_HEADER ? length : MOST_HEADER;
-    if (!code && !(set.head.header = malloc((size_t)length + 1)))
-        code = moe_fail_file(err, MOE_NO_MEMORY, path, 0, "no memory for its header");
-    struct file_range range = {set.files[0].fd, path, 0, (size_t)length};
-    if (!code)
-        code = file_read(&range, set.head.header, err);
-    unsigned char *header = set.head.header;
-    if (!code)
-        code = gguf_parse(header, (size_t)length, any_length, &set.head, err);
-    set.head.header = header; // gguf_parse takes it for the caller's
+    int code = gguf_open_beginning(path, &set.head, err);
     if (!code) {
-        set.files[0].tensors = set.head.file.tensors;
-        set.files[0].count = set.head.file.count;
+        set.files[set.n_files++] = set.head.file;
         set.head.file = (struct tensor_file){.fd = -1};
         code = describe_head(&set, d, err);
+        gguf_set_release(&set);
+    } else {
+        free(set.files);
     }
-    gguf_set_release(&set);
     return code;
 }
 

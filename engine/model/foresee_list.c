@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Which models a list of files holds, and what each will need.
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "engine/base/file.h"
 #include "engine/files/file_list.h"
 #include "engine/model/foresee_bits.h"
+#include "engine/model/numbered.h"
 #include "kernels/gpu.h"
 
 enum { MODELS_MOST = 1000 };
@@ -80,36 +80,6 @@ static void take_known(const struct known *known, struct moe_listed_shape *shape
 }
 
 // ---- Files of one model
-
-// "PREFIX-00002-of-000163.SUFFIX": both numbers of 5 or 6 digits, 1 <= number <= count.
-struct numbered {
-    size_t prefix; // bytes
-    uint32_t number, count;
-};
-
-static const char *digits(const char *at, uint32_t *number)
-{
-    const char *begin = at;
-    for (*number = 0; isdigit((unsigned char)*at) && at - begin < 6; at++)
-        *number = *number * 10 + (uint32_t)(*at - '0');
-    return at - begin >= 5 ? at : NULL;
-}
-
-static bool parse_numbered(const char *path, const char *suffix, struct numbered *numbered)
-{
-    size_t length = strlen(path), tail = strlen(suffix);
-    for (size_t i = length; i-- > 0 && path[i] != '/';) {
-        if (path[i] != '-')
-            continue;
-        const char *at = digits(path + i + 1, &numbered->number);
-        if (!at || strncmp(at, "-of-", 4) != 0 || !(at = digits(at + 4, &numbered->count)))
-            continue;
-        numbered->prefix = i;
-        return strlen(at) == tail && strcasecmp(at, suffix) == 0 && numbered->number >= 1 &&
-               numbered->number <= numbered->count;
-    }
-    return false;
-}
 
 static const char *suffix_of(const char *path)
 {
@@ -206,7 +176,7 @@ static struct moe_listed *model_of(struct gathering *g, const char *path, const 
 static bool take_weights(struct gathering *g, const struct file_listed *file, const char *suffix)
 {
     struct numbered numbered = {0};
-    if (!parse_numbered(file->path, suffix, &numbered))
+    if (!numbered_parse(file->path, suffix, &numbered))
         numbered = (struct numbered){.prefix = strlen(file->path) - strlen(suffix)};
     struct moe_listed *model = model_of(g, file->path, suffix, &numbered);
     if (!model)

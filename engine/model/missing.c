@@ -16,18 +16,10 @@
 #include "engine/base/file.h"
 #include "engine/files/checkpoint.h"
 #include "engine/files/gguf_set.h"
+#include "engine/model/numbered.h"
 
-enum {
-    MAX_INDEX = 64 << 20,
-    FIRST_READ = 256 << 10,
-    MOST_HEADER = 128 << 20,
-    PATH_BYTES = 4300,
-    MOST_PARTS = 2048,
-    NAMED = 3
-};
+enum { MAX_INDEX = 64 << 20, PATH_BYTES = 4300, MOST_PARTS = 2048, NAMED = 3 };
 static const char suffix[] = ".safetensors";
-// Of a file that is still to come: nothing reaches beyond it.
-static const uint64_t any_length = UINT64_C(1) << 50;
 
 static uint64_t end_of(const struct tensor_file *file)
 {
@@ -39,25 +31,14 @@ static uint64_t end_of(const struct tensor_file *file)
 }
 
 // The bytes that a GGUF has when it is whole, by its header; 0: that is not all here.
-static uint64_t gguf_needs(int fd, const char *path, uint64_t has)
+static uint64_t gguf_needs(const char *path)
 {
-    uint64_t needs = 0, most = has < MOST_HEADER ? has : MOST_HEADER;
-    for (uint64_t n = FIRST_READ; !needs; n *= 8) {
-        struct gguf gguf = {.file = {.fd = -1}};
-        struct moe_err ignored;
-        uint64_t length = n < most ? n : most;
-        unsigned char *header = malloc((size_t)length + 1);
-        const struct file_range range = {fd, path, 0, (size_t)length};
-        if (header && file_read(&range, header, &ignored) == 0 &&
-            gguf_parse(header, (size_t)length, any_length, &gguf, &ignored) == 0) {
-            needs = end_of(&gguf.file);
-            needs = needs ? needs : gguf.data_start;
-            gguf_release(&gguf); // the header is ours
-        }
-        free(header);
-        if (length == most)
-            break;
-    }
+    struct gguf gguf;
+    struct moe_err ignored;
+    if (gguf_open_beginning(path, &gguf, &ignored))
+        return 0;
+    uint64_t end = end_of(&gguf.file), needs = end ? end : gguf.data_start;
+    gguf_release(&gguf);
     return needs;
 }
 
@@ -75,7 +56,7 @@ static void look_at(struct missing *m, const char *path, bool gguf)
     struct moe_err ignored;
     char lacks[120], a[AMOUNT_SIZE], b[AMOUNT_SIZE];
     int code = file_open(path, &fd, &has, &ignored);
-    uint64_t needs = code ? 0 : gguf ? gguf_needs(fd, path, has) : safetensors_needs(fd, path, has);
+    uint64_t needs = code ? 0 : gguf ? gguf_needs(path) : safetensors_needs(fd, path, has);
     if (!code)
         close(fd);
     m->n_files++;
@@ -144,38 +125,29 @@ static bool look_at_index(struct missing *m, const char *folder)
     return read;
 }
 
-// What "x-00001-of-00009.safetensors" says of itself: how many there are, and where "x" ends. 0: it is not numbered.
-static unsigned parts_by_name(const char *name, size_t *prefix)
-{
-    static const char shape[] = "-00001-of-00009.safetensors";
-    unsigned number, count;
-    size_t length = strlen(name);
-    *prefix = length > sizeof shape - 1 ? length - (sizeof shape - 1) : 0;
-    bool numbered = *prefix && sscanf(name + *prefix, "-%5u-of-%5u.", &number, &count) == 2;
-    return numbered && number && count <= MOST_PARTS ? count : 0;
-}
-
 static void look_at_names(struct missing *m, const char *folder)
 {
-    char numbered[256] = "", name[300];
-    unsigned count = 0;
+    char of_set[256] = "", name[300];
+    uint32_t count = 0;
     DIR *open_folder = opendir(folder);
     for (const struct dirent *at; open_folder && (at = readdir(open_folder));) {
-        size_t prefix, length = strlen(at->d_name), tail = strlen(suffix);
+        size_t length = strlen(at->d_name), tail = strlen(suffix);
+        struct numbered part;
         if (length < tail || strcmp(at->d_name + length - tail, suffix) != 0)
             continue;
-        unsigned parts = parts_by_name(at->d_name, &prefix);
-        if (!parts)
+        bool is_part = numbered_parse(at->d_name, suffix, &part) && part.count <= MOST_PARTS && part.prefix > 0 &&
+                       length - part.prefix == strlen("-00001-of-00009") + tail;
+        if (!is_part)
             look_in(m, folder, at->d_name);
-        else if (!count || strcmp(at->d_name, numbered) < 0) { // one set, whatever the order of names
-            count = parts;
-            snprintf(numbered, sizeof numbered, "%.*s", (int)prefix, at->d_name);
+        else if (!count || strcmp(at->d_name, of_set) < 0) { // one set, whatever the order of names
+            count = part.count;
+            snprintf(of_set, sizeof of_set, "%.*s", (int)part.prefix, at->d_name);
         }
     }
     if (open_folder)
         closedir(open_folder);
-    for (unsigned i = 1; i <= count; i++) {
-        snprintf(name, sizeof name, "%s-%05u-of-%05u%s", numbered, i, count, suffix);
+    for (uint32_t i = 1; i <= count; i++) {
+        snprintf(name, sizeof name, "%s-%05" PRIu32 "-of-%05" PRIu32 "%s", of_set, i, count, suffix);
         look_in(m, folder, name);
     }
 }
