@@ -29,14 +29,14 @@ const char *figures_interval_word(enum moe_interval interval)
     return interval == MOE_ON_DISK ? "reads" : figures_interval_name(interval);
 }
 
-bool figures_is_estimate(const struct moe_telemetry *record, enum moe_interval interval)
+bool figures_is_estimate(bool shared_out, enum moe_interval interval)
 {
     static const bool shared[MOE_INTERVALS] = {[MOE_ON_ATTENTION] = true,
                                                [MOE_ON_ROUTER] = true,
                                                [MOE_ON_EXPERTS] = true,
                                                [MOE_ON_HEAD] = true,
                                                [MOE_ON_COPY] = true};
-    return record->shared_out && shared[interval];
+    return shared_out && shared[interval];
 }
 
 const char *figures_origin_word(enum moe_origin origin)

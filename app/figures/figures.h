@@ -12,8 +12,8 @@
 const char *figures_interval_name(enum moe_interval interval);      // "disk", "copy", "attention" ...
 const char *figures_policy_name(const struct moe_cache_plan *plan); // of the expert caches
 const char *figures_interval_word(enum moe_interval interval);      // for people: a read need not be the disk's
-// What is spent on it is an estimate, in the step or in some of a sum's: see moe_telemetry, shared_out.
-bool figures_is_estimate(const struct moe_telemetry *record, enum moe_interval interval);
+// What is spent on it is an estimate, in a step or in some of a sum that are shared_out: see moe_telemetry.
+bool figures_is_estimate(bool shared_out, enum moe_interval interval);
 const char *figures_origin_name(enum moe_origin origin); // "device", "host", "prefetch", "late", "disk"
 const char *figures_origin_word(enum moe_origin origin); // as the pane says it: "device", "ahead", "read"
 

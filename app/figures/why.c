@@ -79,7 +79,7 @@ static void add_experts(char out[WHY_SIZE], const struct moe_telemetry *step, bo
 
 static const char *about_of(bool shared_out, enum moe_interval interval)
 {
-    return figures_is_estimate(&(struct moe_telemetry){.shared_out = shared_out}, interval) ? "about " : "";
+    return figures_is_estimate(shared_out, interval) ? "about " : "";
 }
 
 char *why_words(char out[WHY_SIZE], const struct moe_telemetry *step, const struct usual *usual)

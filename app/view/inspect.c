@@ -97,7 +97,7 @@ static void print_time(const struct inspect *inspect, const struct moe_telemetry
     for (int i = 0; i < MOE_INTERVALS; i++)
         if (step->ns[i])
             fprintf(inspect->out, " %s %s%.2f", figures_interval_word((enum moe_interval)i),
-                    figures_is_estimate(step, (enum moe_interval)i) ? "~" : "", (double)step->ns[i] / 1e6);
+                    figures_is_estimate(step->shared_out, (enum moe_interval)i) ? "~" : "", (double)step->ns[i] / 1e6);
     fputc('\n', inspect->out);
     if (step->shared_out)
         fprintf(inspect->out,
@@ -138,7 +138,7 @@ void inspect_slowest(struct inspect *inspect, const struct usual *usual, const s
         const struct moe_telemetry *step = slowest[i].step;
         enum moe_interval why = why_interval(step, usual);
         fprintf(inspect->out, "%s %" PRIu32 ", %.2f ms (%s%s)", i ? ";" : " Slowest: token", slowest[i].number,
-                (double)step->total_ns / 1e6, figures_is_estimate(step, why) ? "probably " : "",
+                (double)step->total_ns / 1e6, figures_is_estimate(step->shared_out, why) ? "probably " : "",
                 figures_interval_word(why));
     }
     fputs(n ? "." : "", inspect->out);

@@ -155,7 +155,7 @@ static int put_split(struct cells *cells, int row, int rows, const struct pane_f
         told[most] = true;
         char words[48];
         int width = snprintf(words, sizeof words, " %s %s%.1f %%", figures_interval_word((enum moe_interval)most),
-                             figures_is_estimate(now, (enum moe_interval)most) ? "~" : "",
+                             figures_is_estimate(now->shared_out, (enum moe_interval)most) ? "~" : "",
                              100 * (double)now->ns[most] / (double)now->total_ns);
         if (at.column + width > at.end) {
             if (taken == rows)

@@ -70,7 +70,7 @@ static void print_time(FILE *out, const struct moe_telemetry *session)
             break;
         told[most] = true;
         fprintf(out, "%s %s %s%.1f %%", n ? "," : ":", figures_interval_word((enum moe_interval)most),
-                figures_is_estimate(session, (enum moe_interval)most) ? "~" : "",
+                figures_is_estimate(session->shared_out, (enum moe_interval)most) ? "~" : "",
                 100 * (double)session->ns[most] / (double)session->total_ns);
     }
     enum bound bound = status_bound(session);
