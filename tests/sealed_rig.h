@@ -14,11 +14,11 @@ struct sealed_change {
 // A line with its newline, of a body without its last brace.
 static inline void seal(const char *body, size_t length, struct bytes *line)
 {
-    struct sealed_line sealed;
+    struct bytes object = {0};
     line->length = 0;
-    sealed_begin(&sealed, line);
-    bytes_append(line, body, length);
-    sealed_end(&sealed);
+    if (bytes_append(&object, "{", 1) && bytes_append(&object, body, length) && bytes_append(&object, "}", 1))
+        sealed_line(object.data, object.length, line);
+    bytes_release(&object);
 }
 
 // False: the body has no such place, or several.

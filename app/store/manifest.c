@@ -253,80 +253,80 @@ const char *manifest_state_name(unsigned file)
     return state_files[file];
 }
 
-static void put_record(struct sealed_line *line, const struct moe_record *record, int64_t part)
+static void put_record(struct json_out *json, const struct moe_record *record, int64_t part)
 {
-    sealed_open(line, NULL, '{');
-    sealed_put_whole(line, "offset", record->offset);
-    sealed_put_whole(line, "bytes", record->bytes);
-    sealed_put_hex(line, "sum", record->checksum);
-    sealed_put_whole(line, "first", record->first);
-    sealed_put_whole(line, "tokens", record->count);
-    sealed_put_flag(line, "logits", record->has_logits);
+    json_out_open(json, NULL, '{');
+    json_out_whole(json, "offset", record->offset);
+    json_out_whole(json, "bytes", record->bytes);
+    json_out_hex(json, "sum", record->checksum);
+    json_out_whole(json, "first", record->first);
+    json_out_whole(json, "tokens", record->count);
+    json_out_flag(json, "logits", record->has_logits);
     if (part != PART_NONE)
-        sealed_put_whole(line, "part", (uint64_t)part);
-    sealed_close(line, '}');
+        json_out_whole(json, "part", (uint64_t)part);
+    json_out_close(json, '}');
 }
 
-static void put_records(struct sealed_line *line, const struct manifest *manifest)
+static void put_records(struct json_out *json, const struct manifest *manifest)
 {
-    sealed_open(line, "records", '[');
+    json_out_open(json, "records", '[');
     for (size_t i = 0; i < manifest->n_records; i++)
-        put_record(line, &manifest->records[i], PART_NONE);
-    sealed_close(line, ']');
+        put_record(json, &manifest->records[i], PART_NONE);
+    json_out_close(json, ']');
     if (!manifest->n_other_records)
         return;
-    sealed_open(line, "branches", '[');
+    json_out_open(json, "branches", '[');
     for (size_t i = 0; i < manifest->n_other_records; i++)
-        put_record(line, &manifest->other_records[i].record, manifest->other_records[i].part);
-    sealed_close(line, ']');
+        put_record(json, &manifest->other_records[i].record, manifest->other_records[i].part);
+    json_out_close(json, ']');
 }
 
-static void put_part(struct sealed_line *line, const struct manifest_part *part, bool of_branch)
+static void put_part(struct json_out *json, const struct manifest_part *part, bool of_branch)
 {
-    sealed_open(line, NULL, '{');
-    sealed_put_whole(line, "part", part->number);
+    json_out_open(json, NULL, '{');
+    json_out_whole(json, "part", part->number);
     if (of_branch && part->after == PART_NONE)
-        sealed_put_null(line, "after");
+        json_out_null(json, "after");
     else if (of_branch)
-        sealed_put_whole(line, "after", (uint64_t)part->after);
-    sealed_put_string(line, "role", part_role_name(part->role));
-    sealed_put_whole(line, "offset", part->offset);
-    sealed_put_whole(line, "bytes", part->length);
-    sealed_put_hex(line, "sum", part->sum);
-    sealed_put_whole(line, "tokens", part->tokens);
-    sealed_close(line, '}');
+        json_out_whole(json, "after", (uint64_t)part->after);
+    json_out_string(json, "role", part_role_name(part->role));
+    json_out_whole(json, "offset", part->offset);
+    json_out_whole(json, "bytes", part->length);
+    json_out_hex(json, "sum", part->sum);
+    json_out_whole(json, "tokens", part->tokens);
+    json_out_close(json, '}');
 }
 
-static void put_parts(struct sealed_line *line, const struct manifest *manifest)
+static void put_parts(struct json_out *json, const struct manifest *manifest)
 {
-    sealed_open(line, "parts", '[');
+    json_out_open(json, "parts", '[');
     for (size_t i = 0; i < manifest->n_parts; i++)
-        put_part(line, &manifest->parts[i], false);
-    sealed_close(line, ']');
+        put_part(json, &manifest->parts[i], false);
+    json_out_close(json, ']');
     if (!manifest->n_others)
         return;
-    sealed_open(line, "branches", '[');
+    json_out_open(json, "branches", '[');
     for (size_t i = 0; i < manifest->n_others; i++)
-        put_part(line, &manifest->others[i], true);
-    sealed_close(line, ']');
+        put_part(json, &manifest->others[i], true);
+    json_out_close(json, ']');
 }
 
 // Of a model without states the line says nothing of them, of one with them also that there are none now.
-static void put_states(struct sealed_line *line, const struct manifest *manifest)
+static void put_states(struct json_out *json, const struct manifest *manifest)
 {
     if (!manifest->n_states && !manifest->origin.states)
         return;
-    sealed_open(line, "states", '[');
+    json_out_open(json, "states", '[');
     for (size_t i = 0; i < manifest->n_states; i++) {
         const struct moe_record *record = &manifest->states[i].record;
-        sealed_open(line, NULL, '{');
-        sealed_put_string(line, "file", state_files[manifest->states[i].file]);
-        sealed_put_whole(line, "bytes", record->bytes);
-        sealed_put_hex(line, "sum", record->checksum);
-        sealed_put_whole(line, "after", record->first);
-        sealed_close(line, '}');
+        json_out_open(json, NULL, '{');
+        json_out_string(json, "file", state_files[manifest->states[i].file]);
+        json_out_whole(json, "bytes", record->bytes);
+        json_out_hex(json, "sum", record->checksum);
+        json_out_whole(json, "after", record->first);
+        json_out_close(json, '}');
     }
-    sealed_close(line, ']');
+    json_out_close(json, ']');
 }
 
 static bool same_parts(const struct manifest_part *a, const struct manifest_part *b, size_t n)
@@ -373,34 +373,35 @@ static bool reads_back(const struct manifest *manifest, const struct bytes *file
 bool manifest_render(const struct manifest *manifest, struct bytes *file)
 {
     const struct origin *origin = &manifest->origin;
-    struct sealed_line line;
+    struct json_out json = {0};
     size_t begin = file->length;
-    sealed_begin(&line, file);
-    sealed_put_whole(&line, "format", manifest->n_others ? MANIFEST_FORMAT : MANIFEST_FORMAT_ONE_BRANCH);
-    sealed_put_whole(&line, "created", manifest->created);
-    sealed_put_whole(&line, "updated", manifest->updated);
-    sealed_open(&line, "model", '{');
-    sealed_put_string(&line, "name", origin->model_name);
-    sealed_put_string(&line, "path", origin->model_path);
-    sealed_put_string(&line, "weights", origin->weights);
-    sealed_put_string(&line, "tokenizer", origin->language.tokenizer);
-    sealed_put_string(&line, "template", origin->language.template_name);
-    sealed_close(&line, '}');
-    sealed_put_whole(&line, "next_part", manifest->next_part);
+    json_out_open(&json, NULL, '{');
+    json_out_whole(&json, "format", manifest->n_others ? MANIFEST_FORMAT : MANIFEST_FORMAT_ONE_BRANCH);
+    json_out_whole(&json, "created", manifest->created);
+    json_out_whole(&json, "updated", manifest->updated);
+    json_out_open(&json, "model", '{');
+    json_out_string(&json, "name", origin->model_name);
+    json_out_string(&json, "path", origin->model_path);
+    json_out_string(&json, "weights", origin->weights);
+    json_out_string(&json, "tokenizer", origin->language.tokenizer);
+    json_out_string(&json, "template", origin->language.template_name);
+    json_out_close(&json, '}');
+    json_out_whole(&json, "next_part", manifest->next_part);
     if (manifest->undone && manifest->n_others)
-        sealed_put_whole(&line, "undone", manifest->undone - 1);
-    put_parts(&line, manifest);
-    sealed_open(&line, "kv", '{');
-    sealed_put_string(&line, "file", kv_files[manifest->kv_file]);
-    sealed_put_string(&line, "type", kv_types[origin->kv_type]);
-    sealed_put_whole(&line, "layers", origin->n_layers);
-    sealed_put_whole(&line, "row_width", origin->row_width);
+        json_out_whole(&json, "undone", manifest->undone - 1);
+    put_parts(&json, manifest);
+    json_out_open(&json, "kv", '{');
+    json_out_string(&json, "file", kv_files[manifest->kv_file]);
+    json_out_string(&json, "type", kv_types[origin->kv_type]);
+    json_out_whole(&json, "layers", origin->n_layers);
+    json_out_whole(&json, "row_width", origin->row_width);
     if (manifest->capped) // older programs pass over it
-        sealed_put_flag(&line, "capped", true);
-    put_records(&line, manifest);
-    put_states(&line, manifest);
-    sealed_close(&line, '}');
-    return sealed_end(&line) && reads_back(manifest, file, begin);
+        json_out_flag(&json, "capped", true);
+    put_records(&json, manifest);
+    put_states(&json, manifest);
+    json_out_close(&json, '}');
+    json_out_close(&json, '}');
+    return sealed_render(&json, file) && reads_back(manifest, file, begin);
 }
 
 struct choices {

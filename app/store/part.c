@@ -44,19 +44,19 @@ bool part_make_lost(struct part *part)
     return bytes_append(&part->text, words[part->role], strlen(words[part->role]));
 }
 
-static void put_settings(struct sealed_line *line, const struct part_made *made)
+static void put_settings(struct json_out *json, const struct part_made *made)
 {
     const struct moe_sampling *sampling = &made->sampling;
-    sealed_open(line, "settings", '{');
-    sealed_put_real(line, "temp", (double)sampling->temperature);
-    sealed_put_whole(line, "top_k", sampling->top_k);
-    sealed_put_real(line, "top_p", (double)sampling->top_p);
-    sealed_put_real(line, "min_p", (double)sampling->min_p);
-    sealed_put_real(line, "repeat_penalty", (double)sampling->repetition_penalty);
-    sealed_put_whole(line, "max_tokens", made->max_tokens);
-    sealed_close(line, '}');
-    sealed_put_whole(line, "seed", sampling->seed);
-    sealed_put_string(line, "stop", made->stop);
+    json_out_open(json, "settings", '{');
+    json_out_real(json, "temp", (double)sampling->temperature);
+    json_out_whole(json, "top_k", sampling->top_k);
+    json_out_real(json, "top_p", (double)sampling->top_p);
+    json_out_real(json, "min_p", (double)sampling->min_p);
+    json_out_real(json, "repeat_penalty", (double)sampling->repetition_penalty);
+    json_out_whole(json, "max_tokens", made->max_tokens);
+    json_out_close(json, '}');
+    json_out_whole(json, "seed", sampling->seed);
+    json_out_string(json, "stop", made->stop);
 }
 
 static bool same_part(const struct part *a, const struct part *b)
@@ -96,28 +96,29 @@ const char *part_unfit(const struct part *part)
 
 bool part_render(const struct part *part, struct bytes *line)
 {
-    struct sealed_line sealed;
+    struct json_out json = {0};
     size_t begin = line->length;
     if (part_unfit(part))
         return false;
-    sealed_begin(&sealed, line);
-    sealed_put_whole(&sealed, "part", part->number);
+    json_out_open(&json, NULL, '{');
+    json_out_whole(&json, "part", part->number);
     if (part->after == PART_NONE)
-        sealed_put_null(&sealed, "after");
+        json_out_null(&json, "after");
     else
-        sealed_put_whole(&sealed, "after", (uint64_t)part->after);
-    sealed_put_string(&sealed, "role", roles[part->role]);
-    sealed_put_whole(&sealed, "time", part->made.time);
-    sealed_put_text(&sealed, "text", part->text.data ? part->text.data : "", part->text.length);
-    sealed_open(&sealed, "ids", '[');
+        json_out_whole(&json, "after", (uint64_t)part->after);
+    json_out_string(&json, "role", roles[part->role]);
+    json_out_whole(&json, "time", part->made.time);
+    json_out_text(&json, "text", part->text.data ? part->text.data : "", part->text.length);
+    json_out_open(&json, "ids", '[');
     for (size_t i = 0; i < part->ids.count; i++)
-        sealed_put_whole(&sealed, NULL, (uint64_t)part->ids.ids[i]);
-    sealed_close(&sealed, ']');
-    sealed_put_string(&sealed, "tokenizer", part->language.tokenizer);
-    sealed_put_string(&sealed, "template", part->language.template_name);
+        json_out_whole(&json, NULL, (uint64_t)part->ids.ids[i]);
+    json_out_close(&json, ']');
+    json_out_string(&json, "tokenizer", part->language.tokenizer);
+    json_out_string(&json, "template", part->language.template_name);
     if (part->role == TOK_ASSISTANT)
-        put_settings(&sealed, &part->made);
-    if (!sealed_end(&sealed))
+        put_settings(&json, &part->made);
+    json_out_close(&json, '}');
+    if (!sealed_render(&json, line))
         return false;
     if (reads_back(part, line, begin))
         return true;

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "app/util/json_out.h"
-
 static const char head[] = "{\"sum\":\"";
 enum { HEAD = sizeof head - 1, DIGITS = 16, BODY = HEAD + DIGITS + 2, DEPTH = 8, RESERVE = 1 << 16, PER_BYTE = 64 };
 
@@ -29,141 +27,26 @@ static bool parse_hex(const char *text, uint64_t *value)
     return true;
 }
 
-void sealed_begin(struct sealed_line *line, struct bytes *out)
+bool sealed_line(const char *object, size_t length, struct bytes *out)
 {
-    *line = (struct sealed_line){.out = out, .begin = out->length};
-    line->failed = !bytes_append(out, head, HEAD) || !bytes_append(out, "0000000000000000\",", DIGITS + 2);
-}
-
-static void put(struct sealed_line *line, const char *text, size_t length)
-{
-    line->failed = line->failed || !bytes_append(line->out, text, length);
-}
-
-static void put_quoted(struct sealed_line *line, const char *text, size_t length)
-{
-    static const char escapes[] = "\"\"\\\\\bb\nn\rr\tt\ff";
-    put(line, "\"", 1);
-    for (size_t i = 0; i < length; i++) {
-        char escaped[8];
-        size_t begin = i;
-        while (i < length && (unsigned char)text[i] >= ' ' && text[i] != '"' && text[i] != '\\')
-            i++;
-        put(line, text + begin, i - begin);
-        if (i == length)
-            break;
-        snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)(unsigned char)text[i]);
-        for (const char *e = escapes; *e; e += 2)
-            if (*e == text[i])
-                snprintf(escaped, sizeof escaped, "\\%c", e[1]);
-        put(line, escaped, strlen(escaped));
+    size_t begin = out->length;
+    char sum[DIGITS + 3];
+    snprintf(sum, sizeof sum, "%016" PRIx64 "\",", (uint64_t)XXH3_64bits(object + 1, length - 1));
+    if (bytes_append(out, head, HEAD) && bytes_append(out, sum, DIGITS + 2) &&
+        bytes_append(out, object + 1, length - 1) && bytes_append(out, "\n", 1))
+        return true;
+    if (out->data) {
+        out->length = begin;
+        out->data[begin] = 0;
     }
-    put(line, "\"", 1);
+    return false;
 }
 
-// What stands before a value.
-static void put_key(struct sealed_line *line, const char *key)
+bool sealed_render(struct json_out *json, struct bytes *out)
 {
-    char last = line->failed ? 0 : line->out->data[line->out->length - 1];
-    if (last != '{' && last != '[' && last != ',')
-        put(line, ",", 1);
-    if (key) {
-        put_quoted(line, key, strlen(key));
-        put(line, ":", 1);
-    }
-}
-
-static void put_word(struct sealed_line *line, const char *key, const char *word)
-{
-    put_key(line, key);
-    put(line, word, strlen(word));
-}
-
-void sealed_put_whole(struct sealed_line *line, const char *key, uint64_t value)
-{
-    char digits[24];
-    snprintf(digits, sizeof digits, "%" PRIu64, value);
-    put_word(line, key, digits);
-}
-
-void sealed_put_real(struct sealed_line *line, const char *key, double value)
-{
-    char digits[32];
-    snprintf(digits, sizeof digits, "%.12g", value);
-    put_word(line, key, isfinite(value) ? digits : "null");
-}
-
-void sealed_put_hex(struct sealed_line *line, const char *key, uint64_t value)
-{
-    char text[DIGITS + 1];
-    snprintf(text, sizeof text, "%016" PRIx64, value);
-    sealed_put_string(line, key, text);
-}
-
-void sealed_put_flag(struct sealed_line *line, const char *key, bool value)
-{
-    put_word(line, key, value ? "true" : "false");
-}
-
-void sealed_put_null(struct sealed_line *line, const char *key)
-{
-    put_word(line, key, "null");
-}
-
-void sealed_put_string(struct sealed_line *line, const char *key, const char *value)
-{
-    sealed_put_text(line, key, value, strlen(value));
-}
-
-void sealed_put_text(struct sealed_line *line, const char *key, const char *text, size_t length)
-{
-    struct bytes clean = {0};
-    bool whole = true;
-    if (!json_out_clean(&clean, text, length, &whole))
-        line->failed = true;
-    put_key(line, key);
-    put_quoted(line, clean.data, line->failed ? 0 : clean.length);
-    bytes_release(&clean);
-    if (whole)
-        return;
-    char name[64];
-    snprintf(name, sizeof name, "%s_hex", key);
-    put_key(line, name);
-    put(line, "\"", 1);
-    for (size_t i = 0; i < length; i++) {
-        char pair[3];
-        snprintf(pair, sizeof pair, "%02x", (unsigned)(unsigned char)text[i]);
-        put(line, pair, 2);
-    }
-    put(line, "\"", 1);
-}
-
-void sealed_open(struct sealed_line *line, const char *key, char bracket)
-{
-    put_key(line, key);
-    put(line, &bracket, 1);
-}
-
-void sealed_close(struct sealed_line *line, char bracket)
-{
-    put(line, &bracket, 1);
-}
-
-bool sealed_end(struct sealed_line *line)
-{
-    char sum[DIGITS + 1];
-    put(line, "}", 1);
-    if (!line->failed) {
-        char *body = line->out->data + line->begin + BODY;
-        snprintf(sum, sizeof sum, "%016" PRIx64, (uint64_t)XXH3_64bits(body, line->out->length - line->begin - BODY));
-        memcpy(line->out->data + line->begin + HEAD, sum, DIGITS);
-    }
-    put(line, "\n", 1);
-    if (line->failed && line->out->data) {
-        line->out->length = line->begin;
-        line->out->data[line->begin] = 0;
-    }
-    return !line->failed;
+    bool fine = !json->lost && sealed_line(json->text.data, json->text.length, out);
+    json_out_release(json);
+    return fine;
 }
 
 // NULL as sealed_parse says.

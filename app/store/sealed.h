@@ -11,33 +11,19 @@
 #include <json-c/json.h>
 
 #include "app/util/files.h"
+#include "app/util/json_out.h"
 
-// Writes such a line, field by field; what memory was too short for is known at its end.
-struct sealed_line {
-    struct bytes *out;
-    size_t begin;
-    bool failed;
-};
-void sealed_begin(struct sealed_line *line, struct bytes *out);
-// With a key NULL, elements of a list.
-void sealed_put_whole(struct sealed_line *line, const char *key, uint64_t value);
-void sealed_put_real(struct sealed_line *line, const char *key, double value); // finite, in 12 digits
-void sealed_put_hex(struct sealed_line *line, const char *key, uint64_t value);
-void sealed_put_string(struct sealed_line *line, const char *key, const char *value);
-void sealed_put_flag(struct sealed_line *line, const char *key, bool value);
-void sealed_put_null(struct sealed_line *line, const char *key);
-// Where the text is not all UTF-8, "<key>_hex" has its exact bytes.
-void sealed_put_text(struct sealed_line *line, const char *key, const char *text, size_t length);
-void sealed_open(struct sealed_line *line, const char *key, char bracket); // { or [
-void sealed_close(struct sealed_line *line, char bracket);                 // } or ]
-// The sum, and the newline. False: no memory; out is as it was.
-bool sealed_end(struct sealed_line *line);
+// Appends such a line of an object that begins in `json` with '{' and is closed; releases it. False: no memory, now or
+// before; out is as it was.
+bool sealed_render(struct json_out *json, struct bytes *out);
+// The same of an object that is text already, from its { to its }, and not empty.
+bool sealed_line(const char *object, size_t length, struct bytes *out);
 // The object of a line without its newline; NULL when it is no such line or its sum is wrong, or, with errno ENOMEM
 // (else 0), when there is no memory. The caller frees it.
 struct json_object *sealed_parse(const char *line, size_t length, uint64_t *sum);
 // The same where the sum is wrong, for who can tell by other sums what of it is true.
 struct json_object *sealed_parse_broken(const char *line, size_t length);
-uint64_t sealed_sum(const char *line, size_t length); // of a line that sealed_end made
+uint64_t sealed_sum(const char *line, size_t length); // of a line that sealed_line made
 
 // Fields, strictly: false when it is missing, of another type or out of range, or a string is not all printable ASCII.
 bool sealed_whole(struct json_object *object, const char *key, uint64_t most, uint64_t *value);

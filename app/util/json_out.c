@@ -38,21 +38,6 @@ static size_t character(const char *text, size_t length, uint32_t *code)
     return overlong || surrogate || *code > 0x10FFFF ? 0 : size;
 }
 
-bool json_out_clean(struct bytes *clean, const char *text, size_t length, bool *whole)
-{
-    static const char replacement[] = "\xEF\xBF\xBD";
-    bool fine = bytes_append(clean, "", 0);
-    *whole = true;
-    for (size_t at = 0; at < length && fine;) {
-        uint32_t code;
-        size_t size = character(text + at, length - at, &code);
-        fine = size ? bytes_append(clean, text + at, size) : bytes_append(clean, replacement, 3);
-        *whole = *whole && size;
-        at += size ? size : 1;
-    }
-    return fine;
-}
-
 // Characters that a terminal acts on or does not show.
 static bool acts(uint32_t code)
 {
@@ -167,6 +152,13 @@ void json_out_whole(struct json_out *out, const char *key, uint64_t value)
 {
     char digits[32];
     snprintf(digits, sizeof digits, "%" PRIu64, value);
+    put_value(out, key, digits);
+}
+
+void json_out_hex(struct json_out *out, const char *key, uint64_t value)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "\"%016" PRIx64 "\"", value);
     put_value(out, key, digits);
 }
 

@@ -9,9 +9,6 @@
 
 #include "app/util/files.h"
 
-// Appends text to `clean`, with every byte that is not part of a UTF-8 character as U+FFFD; *whole says whether there
-// was none. False: no memory.
-bool json_out_clean(struct bytes *clean, const char *text, size_t length, bool *whole);
 // An object that is written from its front to its end; what found no memory is remembered, and then none of it comes
 // out. Begin with {0}, and open '{' without a key.
 struct json_out {
@@ -28,6 +25,7 @@ void json_out_close(struct json_out *out, char bracket); // '}' or ']'
 void json_out_text(struct json_out *out, const char *key, const char *text, size_t length);
 void json_out_string(struct json_out *out, const char *key, const char *text);
 void json_out_whole(struct json_out *out, const char *key, uint64_t value);
+void json_out_hex(struct json_out *out, const char *key, uint64_t value); // a string of 16 digits
 void json_out_number(struct json_out *out, const char *key, int64_t value);
 void json_out_float(struct json_out *out, const char *key, float value); // as few digits as say which it is
 void json_out_real(struct json_out *out, const char *key, double value); // null when it is not finite

@@ -31,9 +31,10 @@ static void seal_lines(const char *bytes, size_t size, struct bytes *file)
         const char *newline = memchr(bytes + at, '\n', size - at);
         size_t length = newline ? (size_t)(newline - bytes) - at : size - at;
         if (length > BODY) {
-            struct sealed_line line;
-            sealed_begin(&line, file);
-            check(bytes_append(file, bytes + at + BODY, length - BODY - 1) && sealed_end(&line));
+            struct bytes object = {0};
+            check(bytes_append(&object, "{", 1) && bytes_append(&object, bytes + at + BODY, length - BODY - 1) &&
+                  bytes_append(&object, "}", 1) && sealed_line(object.data, object.length, file));
+            bytes_release(&object);
         } else {
             check(bytes_append(file, bytes + at, length) && bytes_append(file, "\n", newline != NULL));
         }

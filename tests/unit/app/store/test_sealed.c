@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tests/harness.h"
+#include "tests/sealed_rig.h"
 
 enum { BODY = 26 }; // {"sum":"16 digits",
 
@@ -14,12 +14,9 @@ enum { BODY = 26 }; // {"sum":"16 digits",
 static struct json_object *parsed(const char *body)
 {
     struct bytes line = {0};
-    struct sealed_line sealed;
     uint64_t sum;
-    sealed_begin(&sealed, &line);
-    bytes_append(&line, body, strlen(body));
-    bool made = sealed_end(&sealed);
-    struct json_object *object = made ? sealed_parse(line.data, line.length - 1, &sum) : NULL;
+    seal(body, strlen(body), &line);
+    struct json_object *object = line.length ? sealed_parse(line.data, line.length - 1, &sum) : NULL;
     bytes_release(&line);
     return object;
 }
@@ -27,26 +24,27 @@ static struct json_object *parsed(const char *body)
 static void fields_are_written_plainly(struct harness *t)
 {
     struct bytes out = {0};
-    struct sealed_line line;
+    struct json_out json = {0};
     bytes_append(&out, "before\n", 7);
-    sealed_begin(&line, &out);
-    sealed_put_whole(&line, "whole", UINT64_MAX);
-    sealed_put_real(&line, "real", 0.1);
-    sealed_put_real(&line, "none", INFINITY);
-    sealed_put_hex(&line, "hex", 0xabc);
-    sealed_put_string(&line, "text", "a \"b\" \\ / \n\r\t\b\f\x1f~");
-    sealed_put_flag(&line, "yes", true);
-    sealed_put_flag(&line, "no", false);
-    sealed_put_null(&line, "null");
-    sealed_open(&line, "list", '[');
-    sealed_put_whole(&line, NULL, 0);
-    sealed_put_whole(&line, NULL, 10);
-    sealed_open(&line, NULL, '{');
-    sealed_put_string(&line, "in", "");
-    sealed_close(&line, '}');
-    sealed_close(&line, ']');
-    sealed_put_text(&line, "raw", "a\xff\x0f", 3);
-    CHECK(t, sealed_end(&line));
+    json_out_open(&json, NULL, '{');
+    json_out_whole(&json, "whole", UINT64_MAX);
+    json_out_real(&json, "real", 0.1);
+    json_out_real(&json, "none", INFINITY);
+    json_out_hex(&json, "hex", 0xabc);
+    json_out_string(&json, "text", "a \"b\" \\ / \n\r\t\b\f\x1f~");
+    json_out_flag(&json, "yes", true);
+    json_out_flag(&json, "no", false);
+    json_out_null(&json, "null");
+    json_out_open(&json, "list", '[');
+    json_out_whole(&json, NULL, 0);
+    json_out_whole(&json, NULL, 10);
+    json_out_open(&json, NULL, '{');
+    json_out_string(&json, "in", "");
+    json_out_close(&json, '}');
+    json_out_close(&json, ']');
+    json_out_text(&json, "raw", "a\xff\x0f", 3);
+    json_out_close(&json, '}');
+    CHECK(t, sealed_render(&json, &out));
     CHECK(t, strncmp(out.data, "before\n{\"sum\":\"", 15) == 0);
     CHECK_STR(t, out.data + 7 + BODY,
               "\"whole\":18446744073709551615,\"real\":0.1,\"none\":null,\"hex\":\"0000000000000abc\","
