@@ -52,7 +52,7 @@ FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS       = $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 BENCHES      := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/bench_*.c))
 
-.PHONY: warps test-long test-llama tsan soak power eio whole mutate reach valgrind oclgrind test-memory all deps chat tests check unit golden screens typist asan-tests fuzz fuzz-library bench layers format install clean
+.PHONY: suite warps test-long test-llama tsan soak power eio whole mutate reach valgrind oclgrind test-memory all deps chat tests check unit golden screens typist asan-tests fuzz fuzz-library bench layers format install clean
 all: $(PROGRAM)
 
 # Installs what is missing, through sudo when not root; does nothing when all is there.
@@ -148,7 +148,7 @@ GOLDENS := $(filter-out tests/golden/long-%,$(ALL_GOLDENS))
 SCREENS := $(wildcard tests/screens/*.sh tests/screens/test_*.py)
 CHUNKS   = --chunk 1 --chunk 7 --chunk 64 --chunk 0
 # Plain C takes its time with long texts; its way of reading is one, whatever the chunk.
-CHUNKS_ON = $(if $(and $(filter ref,$(2)),$(filter %/demo-1100 %/demo-1500,$(1))),--chunk 1 --chunk 0,$(CHUNKS))
+CHUNKS_ON = $(if $(filter ref,$(2)),$(if $(filter %/demo-1100,$(1)),--chunk 0,$(if $(filter %/demo-1500,$(1)),--chunk 1 --chunk 0,$(CHUNKS))),$(CHUNKS))
 # Packages, and checkpoints as they are; what runs as it is is packed on one device, for packing is the same on all.
 PACKED = $(filter tests/golden/gguf-% tests/golden/mlx-%,$(GOLDENS))
 GOLDENS_ON = $(foreach g,$(filter-out tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(1) $(call CHUNKS_ON,$(g),$(1)) $(if \
@@ -171,7 +171,8 @@ WARPS_MORE = $(foreach t,ops plain index experts fused bits,$(call WARPS_RUN,$(B
         --convert ./$(PROGRAM))) \
     $(foreach g,gguf-v2-lite-q4km gguf-v3-ud mlx-widths ck-glm-52-mlx,$(call WARPS_RUN,$(GOLDEN) tests/golden/$(g) --device gpu --chunk 0 --chunk 7))
 
-tests: $(PROGRAM) $(TESTS) $(FUZZERS) $(GOLDEN) $(BENCHES) $(BUILD)/tests/bench/synthetic $(EIO) $(WARPS_HERE)
+tests: suite $(GOLDEN) $(BENCHES) $(BUILD)/tests/bench/synthetic $(EIO) $(WARPS_HERE)
+suite: $(PROGRAM) $(TESTS) $(FUZZERS) # what the sanitizers look at, too
 
 # Kernel binaries of the tests stay in the build folder, and the drivers' own caches too.
 check unit golden test-long screens: export XDG_CACHE_HOME = $(abspath build)/cache
@@ -184,27 +185,30 @@ check: export ASAN_OPTIONS = intercept_tls_get_addr=0:use_sigaltstack=0
 # Readline keeps what it was given to the end.
 check: export LSAN_OPTIONS = suppressions=$(CURDIR)/tests/leaks.txt:print_suppressions=0
 
-# One list, one count: the plain build's tests, goldens and screens, then the same tests under the sanitizers. The screens
-# begin when the kernels that they need are built, and early enough to end before the others.
+# One list, one count: the plain build's goldens, tests and screens, then the same tests under the sanitizers. The screens
+# wait more than they compute and take longest: they begin as soon as the goldens have built the kernels that they need.
 ASAN = build/asan
 # They wait for the disk, and for the clock, more than they compute: lanes of their own. Times are looked at where kernels are
 # built already.
 SYNCING = $(addprefix fault/app/store/test_,store_faults power session_lives) fault/engine/convert/test_convert_power
 WAITING = $(SYNCING) unit/engine/walk/test_pace unit/engine/walk/test_prompts
-# What of them is enough under the sanitizers, for the rest goes the same ways.
-PARTLY  = ops/test_kinds ops/test_token unit/engine/session/test_identity
+# What of them is enough under the sanitizers, for the rest goes the same ways; of what says how models are placed, each
+# build has its half.
+IDENTITY = unit/engine/session/test_identity
+PARTLY   = ops/test_kinds ops/test_ops ops/test_token $(IDENTITY)
 asan-tests:
-	$(MAKE) BUILD=$(ASAN) SANITIZE='address undefined' OPT='-O1 -g -fno-omit-frame-pointer' tests
+	$(MAKE) BUILD=$(ASAN) SANITIZE='address undefined' OPT='-O1 -g1 -fno-omit-frame-pointer' suite
 
 check: tests asan-tests
-	@sh tests/run.sh tests/layers.sh tests/covered.sh '--waiting $(SYNCING:%=$(BUILD)/tests/%)' \
-	    $(filter-out $(SYNCING:%=$(BUILD)/tests/%),$(TESTS)) \
-	    $(GOLDENS_CPU) '--waiting $(SCREENS) tests/sanitized_screens.sh' $(call GOLDENS_ON,ref) $(WARPS_FEW) \
+	@sh tests/run.sh tests/layers.sh tests/covered.sh '--waiting $(SYNCING:%=$(BUILD)/tests/%)' $(GOLDENS_CPU) \
+	    '--waiting $(SCREENS)' \
+	    $(filter-out $(addprefix $(BUILD)/tests/,$(SYNCING) $(IDENTITY)),$(TESTS)) \
+	    '$(BUILD)/tests/$(IDENTITY) layers the_demo' '--waiting tests/sanitized_screens.sh' $(call GOLDENS_ON,ref) $(WARPS_FEW) \
 	    tests/unit/compare_tokenizers.sh tests/mutate/test_mutate.py tests/fault/test_eio.py \
 	    '--waiting $(WAITING:%=$(ASAN)/tests/%)' \
 	    $(filter-out $(addprefix $(ASAN)/tests/,$(WAITING) $(PARTLY)),$(TESTS:$(BUILD)/%=$(ASAN)/%)) \
-	    'env MOECHAT_TEST_SHAPE=cpu $(ASAN)/tests/ops/test_kinds not_opened' '$(ASAN)/tests/ops/test_token wrong groups' \
-	    '$(ASAN)/tests/unit/engine/session/test_identity small_models a_gguf' \
+	    'env MOECHAT_TEST_SHAPE=cpu $(ASAN)/tests/ops/test_kinds not_opened' 'env MOECHAT_TEST_SHAPE=cpu $(ASAN)/tests/ops/test_ops' \
+	    '$(ASAN)/tests/ops/test_token wrong groups' '$(ASAN)/tests/$(IDENTITY) small_models a_gguf' \
 	    $(foreach f,$(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=%),'$(ASAN)/tests/fuzz/fuzz_$(f) tests/fuzz/corpus/$(f)') \
 	    'python3 tests/fuzz/whole.py --lanes 1 --count 60'
 
