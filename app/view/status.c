@@ -143,7 +143,7 @@ static void set_figures(struct row *row, const struct status_figures *figures)
         set(row, MODEL, "%s", figures->model);
 }
 
-// As many bytes of a notice as fit, its last clauses left out rather than cut.
+// As many bytes of a notice as fit, its last clauses left out rather than cut. 0: not even the first one fits.
 static size_t notice_fitting(const char *notice, int columns)
 {
     size_t length = strlen(notice);
@@ -152,10 +152,26 @@ static size_t notice_fitting(const char *notice, int columns)
         while (shorter > 0 && notice[shorter - 1] != ',' && notice[shorter - 1] != ';')
             shorter--;
         if (shorter < 2)
-            return cells_fitting(notice, strlen(notice), columns);
+            return 0;
         length = shorter - 1;
     }
     return length;
+}
+
+// What is done now, and the notice behind it; instead of it where it would cut the notice's first clause.
+static void put_now(struct cells_at *at, const char *state, const char *between, const char *notice)
+{
+    int room = at->end - at->column;
+    size_t shown = notice ? notice_fitting(notice, room - 3 - cells_width(state, strlen(state))) : 0;
+    if (!notice || shown)
+        cells_put(at, state, strlen(state), STYLE_STATUS_NOW);
+    if (!notice)
+        return;
+    if (shown)
+        cells_put(at, between, strlen(between), STYLE_STATUS);
+    else if (!(shown = notice_fitting(notice, room)))
+        shown = cells_fitting(notice, strlen(notice), room);
+    cells_put(at, notice, shown, STYLE_STATUS_NOW);
 }
 
 void status_draw(struct cells_at at, const struct status_figures *figures)
@@ -174,11 +190,7 @@ void status_draw(struct cells_at at, const struct status_figures *figures)
     }
     if (at.end - at.column > 1)
         cells_put(&at, " ", 1, STYLE_STATUS);
-    cells_put(&at, row.fields[STATE], strlen(row.fields[STATE]), STYLE_STATUS_NOW);
-    if (figures->notice) {
-        cells_put(&at, between, strlen(between), STYLE_STATUS);
-        cells_put(&at, figures->notice, notice_fitting(figures->notice, at.end - at.column), STYLE_STATUS_NOW);
-    }
+    put_now(&at, row.fields[STATE], between, figures->notice);
     for (int i = 1; i < N_FIELDS; i++)
         if (*row.fields[i])
             cells_print(&at, STYLE_STATUS, "%s%s", between, row.fields[i]);

@@ -162,7 +162,7 @@ static void statuses(struct harness *t)
         say_cells(&cases, &cells);
     }
     cells_release(&cells);
-    CHECK_CASES(t, &cases, 0x70d06fdf7f4596ed);
+    CHECK_CASES(t, &cases, 0xcfb5a8daa6b91d93);
 }
 
 static void panes(struct harness *t)
