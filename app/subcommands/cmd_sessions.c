@@ -302,7 +302,9 @@ static int compact_all(const struct request *request, bool prune)
             (prune ? saved_prune(saved, &error) : saved_compact(saved, &error)))
             status = fail(&error);
         else {
-            printf("%s: KV cache %s -> %s\n", name, format_bytes(before, sizeof before, found.entries[i].kv_bytes),
+            const char *states = found.entries[i].state_bytes ? " and states" : "";
+            printf("%s: KV cache%s %s -> %s\n", name, states,
+                   format_bytes(before, sizeof before, found.entries[i].kv_bytes),
                    format_bytes(after, sizeof after, store_kv_bytes(&request->store, name)));
             say_branches(&found.entries[i].manifest, name, prune);
         }

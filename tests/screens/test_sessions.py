@@ -1124,6 +1124,7 @@ def test_ten_turns_two_undone_and_the_next_day():
     leave(t)
     listed = run(["sessions", "list"]).stdout.decode()
     expect(re.search(r"^days .* KV cache [\d.]+ KB, states (1\d|2\d)\.\d KB", listed, re.M), "three to five states: %r" % listed)
+    expect(b"days: KV cache and states " in run(["sessions", "compact", "days"]).stdout, "what its figure has")
     s = Screen(["--session", "days"] + model, columns=120, rows=40)
     s.until("idle")
     s.keys("hello\r", "tokens/s")
