@@ -104,6 +104,8 @@ void tui_shell(struct tui *tui, const char *command)
         tui_notice(tui, "it needs the terminal; Ctrl-X Ctrl-E edits the draft, Ctrl-Z gives you your shell");
     else if (status < 0)
         tui_notice(tui, "%s", strerror(code));
+    else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT)
+        tui_notice(tui, "it was stopped");
     else if (!WIFEXITED(status) || WEXITSTATUS(status))
         tui_notice(tui, WIFEXITED(status) ? "it failed with status %d" : "it was ended by signal %d",
                    WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));

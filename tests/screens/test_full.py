@@ -271,6 +271,10 @@ def test_shell_commands_that_do_not_end():
     s.until("it was ended by signal 9")
     run("sleep 100")
     time.sleep(0.5)
+    s.send("\x03")
+    s.until("it was stopped")
+    run("sleep 100")
+    time.sleep(0.5)
     s.process.send_signal(signal.SIGTERM)
     same(s.finish(), 143)
 
