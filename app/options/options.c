@@ -69,14 +69,16 @@ bool options_parse_size(const char *text, uint64_t *bytes)
     return true;
 }
 
-static bool parse_whole(const char *text, uint64_t *value)
+// One that is larger than UINT64_MAX is `huge`, and *value that.
+static bool parse_whole(const char *text, uint64_t *value, bool *huge)
 {
     if (!isdigit((unsigned char)text[0]))
         return false; // strtoull would take a sign or spaces
     char *end;
     errno = 0;
     *value = strtoull(text, &end, 10);
-    return errno == 0 && *end == 0;
+    *huge = errno == ERANGE;
+    return *end == 0;
 }
 
 static bool parse_real(const char *text, double *value)
@@ -119,13 +121,16 @@ static bool store_number(void *field, const struct option_row *row, const char *
 {
     double real = 0;
     uint64_t whole = 0;
-    bool fine = row->kind == KIND_REAL ? parse_real(value, &real) : parse_whole(value, &whole);
+    bool huge = false;
+    bool fine = row->kind == KIND_REAL ? parse_real(value, &real) : parse_whole(value, &whole, &huge);
     if (!fine && row->kind == KIND_SEED)
         return option_refuse(
             error, "%s takes a whole number from 0 on, not \"%.60s\"; where none is given it is random", as, value);
     if (!fine)
         return option_refuse(error, "%s takes a %snumber, not \"%.60s\"", as, row->kind == KIND_REAL ? "" : "whole ",
                              value);
+    if (row->kind == KIND_SEED && huge)
+        return option_refuse(error, "%s must be at most %" PRIu64 ", not %.60s", as, UINT64_MAX, value);
     if (row->kind == KIND_SEED) {
         *(struct seed_setting *)field = (struct seed_setting){.number = whole, .given = true};
         return true;
@@ -269,7 +274,7 @@ static const struct foreign_word {
     const char *words, *ours;
 } foreign_words[] = {
     {"-v", "use --version; figures are in /stats of a chat, and --json of moechat run"},
-    {"--nowordwrap|--wordwrap", "lines are always cut between words"},
+    {"--nowordwrap|--wordwrap", "lines are always wrapped at words"},
     {"--verbose", "use /stats in a chat, and --json of moechat run"},
     {"-n|--n-predict|--predict|--num-predict", "use --max-tokens N"},
     {"-f|--file", "use --prompt-file FILE, of moechat run"},
@@ -281,11 +286,11 @@ static const struct foreign_word {
     {"-ngl|--n-gpu-layers", "use --expert-cache SIZE; what a device holds is chosen by itself"},
     {"list|ls", "use moechat sessions, for conversations, or moechat info, for a model"},
     {"ps", "use moechat info or moechat devices"},
-    {"show", "use moechat info MODEL_DIR"},
+    {"show", "use moechat info MODEL"},
     {"serve", "there is no server; moechat run answers in pipes"},
-    {"pull", "models are folders; the manual says where to get them"},
-    {"rm", "use moechat sessions rm NAME, for conversations; a model is a folder of yours"},
-    {"cp", "models are folders of yours"},
+    {"pull", "models are fetched with hf download or the like; docs/models.md says how"},
+    {"rm", "use moechat sessions rm NAME, for conversations; a model is a file or a folder of yours"},
+    {"cp", "models are files and folders of yours"},
     {"create", "use moechat convert MODEL NEWDIR"},
     {"version", "use --version"},
 };
@@ -409,10 +414,12 @@ static bool take_operand(struct options *options, const char *word, struct optio
     if (!runs && !model && options->talk.go_on && word[strspn(word, "0123456789")] == 0)
         return option_refuse(error, "unexpected argument \"%.60s\"; --context %.60s sets the room, -c is --continue",
                              word, word);
+    enum command other;
     if (!model && (!runs || options_given(options, "prompt")))
-        return option_refuse(error, "unexpected argument \"%.60s\"%s", word,
-                             runs ? "; quote the prompt, and give a model by -m"
-                                  : "; the command comes before options");
+        return option_refuse(error, "unexpected argument \"%.60s\"; %s", word,
+                             runs                         ? "quote the prompt, and give a model by -m"
+                             : find_command(word, &other) ? "the command comes first"
+                                                          : "use moechat run, for a prompt");
     const char *name = model ? "model" : "prompt";
     return option_store(options, find_row(name, strlen(name), 0), name, word, error);
 }

@@ -100,7 +100,7 @@ const struct habits_setting *habits_setting(const char *name)
         {"system", NULL, "/system shows and sets the system message."},
         {"think|nothink", NULL, "/think on and /think off say whether it thinks first."},
         {"verbose|quiet", NULL, "/stats shows the figures; on the full screen Alt-s shows and hides them."},
-        {"wordwrap|nowordwrap", NULL, "Lines are always cut between words."},
+        {"wordwrap|nowordwrap", NULL, "Lines are always wrapped at words."},
         {"history|nohistory", NULL, "What is typed is always kept in the history; Up brings it back."},
         {"format|noformat", NULL, "A chat has no formats; moechat run --json answers in JSON."},
         {"repeat_last_n|repeat-last-n", NULL, "The repetition penalty is always about the last 256 tokens."},

@@ -383,7 +383,7 @@ def test_words_that_are_near_are_answered():
     expect(b"A space stands between the two: /set temp 0.5." in got and b"temp is 0.6" in got, got)
     got = run(["-c", "2048"])
     expect(got.returncode == 2 and b'"2048"; --context 2048 sets the room, -c is --continue' in got.stderr, got)
-    for args, words in ((["-v"], b"-v; use --version; figures are in /stats"), (["--nowordwrap"], b"lines are always cut between words"),
+    for args, words in ((["-v"], b"-v; use --version; figures are in /stats"), (["--nowordwrap"], b"lines are always wrapped at words"),
                         (["sessions", "remove", "x"], b'unknown verb "remove"; use rm'), (["sessions", "ls"], b'unknown verb "ls"; use list'),
                         (["run"] + script("turn\necho\n"), b"on standard input; moechat alone begins a chat")):
         got = run(args)

@@ -268,6 +268,11 @@ static void numbers_are_asked_for_as_they_are(struct harness *t)
     struct options_error e;
     CHECK(t, !parse(&o, "--seed -1", &e));
     CHECK_STR(t, e.text, "--seed takes a whole number from 0 on, not \"-1\"; where none is given it is random");
+    CHECK(t, !parse(&o, "--seed 18446744073709551616", &e));
+    CHECK_STR(t, e.text, "--seed must be at most 18446744073709551615, not 18446744073709551616");
+    CHECK(t, parse(&o, "--seed 18446744073709551615", &e) && o.talk.seed.number == UINT64_MAX);
+    CHECK(t, !parse(&o, "--max-tokens 18446744073709551616", &e));
+    CHECK_STR(t, e.text, "--max-tokens must be between 0 and 4294967295, not 18446744073709551616");
     CHECK(t, !parse(&o, "--max-tokens -1", &e));
     CHECK_STR(t, e.text, "--max-tokens takes a whole number, not \"-1\"");
     CHECK(t, !parse(&o, "--temp x", &e));
@@ -376,9 +381,13 @@ static void slips_are_told(struct harness *t)
         {"run --sesion x", "unknown option --sesion; did you mean --session?"},
         {"--expert 1G", "unknown option --expert; did you mean --expert-cache?"},
         {"llama3", "unknown command \"llama3\"; see moechat help, or give a model by -m"},
+        {"chat hello", "unexpected argument \"hello\"; use moechat run, for a prompt"},
+        {"--temp 1 run", "unexpected argument \"run\"; the command comes first"},
+        {"pull x",
+         "unknown command \"pull\"; models are fetched with hf download or the like; docs/models.md says how"},
         {"run llama3 hello", "unexpected argument \"hello\"; quote the prompt, and give a model by -m"},
-        {"rm x",
-         "unknown command \"rm\"; use moechat sessions rm NAME, for conversations; a model is a folder of yours"},
+        {"rm x", "unknown command \"rm\"; use moechat sessions rm NAME, for conversations; a model is a file or a "
+                 "folder of yours"},
         {"--temperature 1", "unknown option --temperature; use --temp T"},
         {"--nothing-like-it", "unknown option --nothing-like-it; see moechat help chat"},
         {"-x", "unknown option -x; see moechat help chat"},
