@@ -27,6 +27,7 @@ static void take_signals(const struct loop_face *face)
     // Signals overtake the keys that were typed before them.
     if ((interrupted || stopped) && face->typed && face->listens(face->self) && input_waits())
         face->read(face->self);
+    term_stop_heeded(); // not before those keys: readline may be long about one
     if (interrupted && talk->state != TALK_LEAVING)
         face->interrupt(face->self);
     if (talk->state == TALK_LEAVING)

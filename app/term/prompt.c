@@ -378,18 +378,32 @@ static void note_draft(void)
         note_draft();                                                                                                  \
         return rl_##function(count, code);                                                                             \
     }
-SEARCH(vi_search)
-SEARCH(vi_search_again)
 SEARCH(noninc_forward_search)
 SEARCH(noninc_reverse_search)
 #undef SEARCH
 
+// vi's match patterns, which takes the square of a line's length: seconds where one of the history is a long paste. In
+// any other keymap readline looks for the text itself.
+#define VI_SEARCH(function)                                                                                            \
+    static int plain_##function(int count, int code)                                                                   \
+    {                                                                                                                  \
+        Keymap map = rl_get_keymap();                                                                                  \
+        note_draft();                                                                                                  \
+        rl_set_keymap(vi_insertion_keymap);                                                                            \
+        int status = rl_##function(count, code);                                                                       \
+        rl_set_keymap(map);                                                                                            \
+        return status;                                                                                                 \
+    }
+VI_SEARCH(vi_search)
+VI_SEARCH(vi_search_again)
+#undef VI_SEARCH
+
 static void bind_searches(void)
 {
-    bind_instead("/", vi_movement_keymap, rl_vi_search, note_and_vi_search);
-    bind_instead("?", vi_movement_keymap, rl_vi_search, note_and_vi_search);
-    bind_instead("n", vi_movement_keymap, rl_vi_search_again, note_and_vi_search_again);
-    bind_instead("N", vi_movement_keymap, rl_vi_search_again, note_and_vi_search_again);
+    bind_instead("/", vi_movement_keymap, rl_vi_search, plain_vi_search);
+    bind_instead("?", vi_movement_keymap, rl_vi_search, plain_vi_search);
+    bind_instead("n", vi_movement_keymap, rl_vi_search_again, plain_vi_search_again);
+    bind_instead("N", vi_movement_keymap, rl_vi_search_again, plain_vi_search_again);
     bind_instead("\033n", emacs_standard_keymap, rl_noninc_forward_search, note_and_noninc_forward_search);
     bind_instead("\033p", emacs_standard_keymap, rl_noninc_reverse_search, note_and_noninc_reverse_search);
 }

@@ -201,9 +201,13 @@ bool term_signal_came(int signal_number)
 
 bool term_signal_pending(int signal_number)
 {
-    if (term.came[signal_number] && signal_number == term.asked)
-        alarm(0); // somebody looks at it
     return term.came[signal_number];
+}
+
+void term_stop_heeded(void)
+{
+    if (term.asked && !term.came[term.asked])
+        alarm(0);
 }
 
 int term_exit_status(int signal_number)
@@ -228,6 +232,7 @@ void term_hurry_signals(void)
     term_release_signals();
     catch_with(SIGTERM, SIG_IGN, 0);
     catch_with(SIGHUP, SIG_IGN, 0);
+    alarm(0); // one more may have come just before
 }
 
 static bool set_raw(bool pastes)

@@ -13,14 +13,16 @@
 // SIGWINCH, SIGTSTP and SIGCONT; without it SIGTSTP stops the process and its clock. Returns a descriptor that is
 // readable when a signal has come, -1 on failure. A second SIGQUIT that comes before anybody has looked at the first
 // ends the process at once, with the terminal as it was; without `interactive` so do a second SIGINT and, two seconds
-// later, SIGTERM and SIGHUP; with it a SIGTERM, SIGHUP or SIGQUIT that nobody looks at for five seconds, as where a
-// terminal takes no more output.
+// later, SIGTERM and SIGHUP; with it a SIGTERM, SIGHUP or SIGQUIT that is not heeded for five seconds
+// (term_stop_heeded), as where a terminal takes no more output.
 enum { TERM_STOPS = 4 };
 extern const int term_stops[TERM_STOPS]; // SIGINT, SIGTERM, SIGHUP, SIGQUIT
 int term_catch_signals(bool interactive);
 // Has `signal_number` come since the last call? Never blocks.
 bool term_signal_came(int signal_number);
 bool term_signal_pending(int signal_number); // the same, without taking note
+// What asked us to end, and was taken note of, is being done: it need not be in five seconds.
+void term_stop_heeded(void);
 // Empties the descriptor; call before asking term_signal_came.
 void term_drain(void);
 // The exit status that goes with one of term_stops; 0 for anything else.

@@ -1295,6 +1295,22 @@ def test_vi_searches_by_typed_words_and_moves_by_rows():
     leave(s)
 
 
+def test_vi_searches_long_lines_at_once():
+    """By patterns, as readline has it, each of these takes five seconds."""
+    state = tempfile.mkdtemp(dir=SCRATCH)
+    os.mkdir(os.path.join(state, "moechat"))
+    with open(os.path.join(state, "moechat", "history"), "w") as out:
+        out.write("the one with a fox\n" + "".join("%d%s\n" % (i, "long " * 12000) for i in range(8)))
+    s = chat("turn\necho\n", env=environment(INPUTRC=vi_inputrc("vi-long", SHOWS_MODE), XDG_STATE_HOME=state, **XTERM))
+    s.keys("draft\x1bS\x1b", "(cmd)>")
+    before = time.monotonic()
+    s.keys("/a fox\r", "> the one with a fox")
+    s.keys("n", lambda t: True)
+    expect(time.monotonic() - before < 5, "no pattern is tried at each letter")
+    s.keys("S\x1b", lambda t: "fox" not in t.text())
+    leave(s)
+
+
 def test_keys_within_a_search_and_macros():
     """Each of these ended readline 8.2 when it was given to it as it is."""
     s = chat("turn\necho\n")
