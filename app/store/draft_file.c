@@ -41,7 +41,7 @@ static int open_left(int folder, const char *name)
     return -1;
 }
 
-size_t draft_file_adopt(const struct draft_file *file, bool (*take)(const char *text))
+size_t draft_file_adopt(const struct draft_file *file, bool (*take)(void *context, const char *text), void *context)
 {
     size_t count = 0;
     DIR *folder = file->folder ? opendir(file->folder) : NULL;
@@ -53,7 +53,7 @@ size_t draft_file_adopt(const struct draft_file *file, bool (*take)(const char *
             continue;
         bool done = files_read_fd(fd, HISTORY_ENTRY_LIMIT, &text) == 0;
         if (done && text.length && !memchr(text.data, 0, text.length)) {
-            done = take(text.data);
+            done = take(context, text.data);
             count++;
         }
         if (done)
@@ -113,9 +113,11 @@ void draft_file_keep(struct draft_file *file, const char *text)
         file->text.length = 0;
 }
 
-void draft_file_end(struct draft_file *file, bool safe)
+bool draft_file_end(struct draft_file *file, bool safe)
 {
-    if (file->path && (safe || !file->text.length))
+    struct stat about;
+    bool kept = file->path && !safe && fstat(file->fd, &about) == 0 && about.st_size > 0;
+    if (file->path && !kept)
         unlink(file->path);
     if (file->fd >= 0)
         close(file->fd);
@@ -123,4 +125,5 @@ void draft_file_end(struct draft_file *file, bool safe)
     free(file->path);
     free(file->folder);
     *file = (struct draft_file){.fd = -1};
+    return kept;
 }

@@ -22,11 +22,11 @@ struct draft_file {
 void draft_file_begin(struct draft_file *file, const char *history_path);
 // Takes over what killed chats left: each text goes to `take`, and its file goes unless that returns false (the text is
 // not safe elsewhere). Returns how many there were.
-size_t draft_file_adopt(const struct draft_file *file, bool (*take)(const char *text));
+size_t draft_file_adopt(const struct draft_file *file, bool (*take)(void *context, const char *text), void *context);
 bool draft_file_holds(const struct draft_file *file, const char *text); // that very text
 // Makes it hold that text, if the history would keep it, else nothing.
 void draft_file_keep(struct draft_file *file, const char *text);
-// The file goes if its text is `safe` elsewhere or there is none, else it stays for the next chat.
-void draft_file_end(struct draft_file *file, bool safe);
+// The file goes if its text is `safe` elsewhere or there is none, else it stays for the next chat: true.
+bool draft_file_end(struct draft_file *file, bool safe);
 
 #endif

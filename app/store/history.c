@@ -43,7 +43,7 @@ static bool is_kept(const char *text, size_t length)
 
 const char *history_refusal(size_t length)
 {
-    return length > HISTORY_ENTRY_LIMIT ? "it is longer than 64 KiB" : NULL;
+    return length > HISTORY_ENTRY_LIMIT ? "it is longer than 4 MiB" : NULL;
 }
 
 // One byte, or a whole character, as a line has it. False: no memory.
@@ -188,28 +188,31 @@ static bool holds(const struct history *history, const char *text)
     return false;
 }
 
-// Takes the entries out of the file's bytes, the last first. Returns how many lines there were.
-static size_t take_lines(const struct bytes *file, struct history *history)
+// Takes the entries out of the file's bytes, the last first. Returns whether there are many more lines than that.
+static bool take_lines(const struct bytes *file, struct history *history)
 {
-    size_t lines = 0, end = file->length;
+    size_t lines = 0, end = file->length, long_ones = 0, long_kept = 0;
     struct bytes text = {0};
     while (end > 0) {
         size_t begin = end - 1;
         while (begin > 0 && file->data[begin - 1] != '\n')
             begin--;
         size_t length = end - begin - (file->data[end - 1] == '\n');
+        bool is_long = length > HISTORY_LONG;
         text.length = 0;
         lines++;
-        if (history->count < HISTORY_ENTRIES && history_decode(file->data + begin, length, &text) &&
-            !holds(history, text.data)) {
+        long_ones += is_long;
+        if (history->count < HISTORY_ENTRIES && !(is_long && long_kept == HISTORY_LONG_ONES) &&
+            history_decode(file->data + begin, length, &text) && !holds(history, text.data)) {
             history->entries[history->count] = text.data;
             history->count++;
+            long_kept += is_long;
             text = (struct bytes){0};
         }
         end = begin;
     }
     bytes_release(&text);
-    return lines;
+    return lines > 2 * HISTORY_ENTRIES || long_ones > 2 * HISTORY_LONG_ONES;
 }
 
 // Puts the entries in the place of the file, whose lock is held.
@@ -248,13 +251,13 @@ int history_load(struct history *history, const char *path)
     if (fd < 0)
         return errno;
     int code = read_lines(fd, &file);
-    size_t lines = code == 0 ? take_lines(&file, history) : 0;
+    bool many = code == 0 && take_lines(&file, history);
     for (size_t i = 0; i < history->count / 2; i++) {
         char *other = history->entries[i];
         history->entries[i] = history->entries[history->count - 1 - i];
         history->entries[history->count - 1 - i] = other;
     }
-    if (code == 0 && (lines > 2 * HISTORY_ENTRIES || file.length >= HISTORY_FILE_LIMIT))
+    if (code == 0 && (many || file.length >= HISTORY_FILE_LIMIT))
         code = write_anew(history, path);
     close(fd);
     bytes_release(&file);

@@ -10,7 +10,14 @@
 
 #include "app/util/files.h"
 
-enum { HISTORY_ENTRIES = 1000, HISTORY_ENTRY_LIMIT = 1 << 16, HISTORY_FILE_LIMIT = 16 << 20 };
+// Of entries longer than HISTORY_LONG, as pastes are, the last few are kept: they are not to push out all others.
+enum {
+    HISTORY_ENTRIES = 1000,
+    HISTORY_ENTRY_LIMIT = 4 << 20,
+    HISTORY_LONG = 1 << 16,
+    HISTORY_LONG_ONES = 8,
+    HISTORY_FILE_LIMIT = 64 << 20
+};
 
 // Zero-initialise. The oldest first; no two are the same.
 struct history {
@@ -31,7 +38,8 @@ bool history_decode(const char *line, size_t length, struct bytes *text);
 // Of what history_load and history_add return, for people.
 const char *history_reason(int code);
 // 0 or an errno: EAGAIN where another process holds the file's lock for over two seconds (an editor, a chat that is
-// suspended). Loading a file that is not there is fine; one that has grown to twice the entries is written anew.
+// suspended). Loading a file that is not there is fine; one that has grown to twice the entries, or long ones, is
+// written anew.
 int history_load(struct history *history, const char *path);
 // To the memory and, unless path is NULL, the file. A text that is there already moves to the end.
 int history_add(struct history *history, const char *path, const char *text, size_t length);

@@ -14,6 +14,7 @@
 #include "app/term/keys.h"
 #include "app/term/loop.h"
 #include "app/term/prompt.h"
+#include "app/term/recall.h"
 #include "app/term/typed.h"
 #include "app/util/progress.h"
 #include "app/util/sanitize.h"
@@ -524,7 +525,7 @@ static bool open_lines(void *self)
 static void adopted(void *context, size_t count)
 {
     char words[160];
-    put_paragraph(context, prompt_adopted_words(words, sizeof words, count));
+    put_paragraph(context, recall_adopted_words(words, sizeof words, count));
 }
 
 static bool open_prompt(void *self)
@@ -587,7 +588,8 @@ static void close_lines(void *self)
         if (status == STATUS_TERMINATED || status == STATUS_INTERRUPTED)
             fputc('\n', stdout);
         remember_unread(plain);
-        prompt_close("");
+        if (!prompt_close(""))
+            report("%s", recall_lost_words);
     }
     flush(plain);
 }

@@ -2,7 +2,6 @@
 // Everything that is about readline.
 #include "app/term/prompt.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,44 +12,35 @@
 #include <readline/history.h>
 #include <readline/readline.h>
 
-#include "app/util/files.h"
-#include "app/store/draft_file.h"
-#include "app/store/history.h"
-#include "app/util/report.h"
 #include "app/term/inputrc.h"
 #include "app/term/keymaps.h"
 #include "app/term/keys.h"
+#include "app/term/recall.h"
 #include "app/term/term.h"
 
 #define IN_THE_MIDDLE                                                                                                  \
     (RL_STATE_ISEARCH | RL_STATE_NSEARCH | RL_STATE_MULTIKEY | RL_STATE_NUMERICARG | RL_STATE_VIMOTION |               \
      RL_STATE_CHARSEARCH)
 
-enum { KEY_SEQUENCES = 6, KEEP_MS = 500 };
+enum { KEY_SEQUENCES = 6 };
 
 static struct {
     struct prompt_face face;
     char *label;
     bool shown;
-    struct history history;
-    char *history_path;
-    struct draft_file draft_file;
-    uint64_t keep_at_ms; // 0: what it holds is the draft
-    FILE *nowhere;       // what readline would write when the face draws
-    struct typed typed;  // that readline is to get
-    bool pasting;        // it begins with pasted text
-    bool skipping;       // it begins with the rest of a key that nothing is bound to
-    int played;          // macros, since nothing waited
+    struct recall recall;
+    FILE *nowhere;      // what readline would write when the face draws
+    struct typed typed; // that readline is to get
+    bool pasting;       // it begins with pasted text
+    bool skipping;      // it begins with the rest of a key that nothing is bound to
+    int played;         // macros, since nothing waited
     struct keymaps keymaps;
     bool within;  // a function that readline has called
     bool in_line; // that one which takes a line: readline forgets the draft behind it
     char *next;   // so this becomes the draft then, NULL: nothing does
     size_t next_point;
-    bool next_command;   // in vi's command mode
-    char *searched_from; // the draft that a search took the place of, NULL
-    bool undrawn;        // readline's own line, as more was typed at once
-    bool told;           // that a text is not kept
-    bool lost;           // the last one is not
+    bool next_command; // in vi's command mode
+    bool undrawn;      // readline's own line, as more was typed at once
 } prompt;
 
 static bool draws(void)
@@ -263,119 +253,10 @@ static void bind_keys(void)
             rl_bind_keyseq_if_unbound_in_map(usual[i].sequence, rl_named_function(usual[i].function), maps[map]);
 }
 
-// For later chats, as this one has it anyway.
-static void keep(const char *text)
-{
-    size_t length = strlen(text);
-    const char *why = history_refusal(length);
-    int code = history_add(&prompt.history, prompt.history_path, text, length);
-    prompt.lost = code != 0;
-    if (!why && code)
-        why = history_reason(code);
-    if (!why || prompt.told)
-        return;
-    prompt.told = true;
-    prompt.face.not_kept(prompt.face.context, why);
-}
-
-static void add_to_history(const char *text)
-{
-    HIST_ENTRY *last = history_length ? history_get(history_base + history_length - 1) : NULL;
-    if (*text && (!last || strcmp(last->line, text) != 0)) {
-        add_history(text);
-        keep(text);
-    }
-}
-
-static bool adopt(const char *text)
-{
-    prompt.lost = false;
-    add_to_history(text);
-    return !prompt.lost;
-}
-
-// readline rings where no line is kept aside, which is not the user's doing.
-static void unsave_line(void)
-{
-    const char *value = rl_variable_value("bell-style");
-    char *bell = value ? strdup(value) : NULL;
-    rl_variable_bind("bell-style", "none");
-    rl_maybe_unsave_line();
-    if (bell)
-        rl_variable_bind("bell-style", bell);
-    free(bell);
-}
-
-// The draft that was left for a line of the history, which readline keeps aside until then; malloc'd, NULL: none, or no
-// memory. It stays aside if it is kept. The line that is being edited stays.
-static char *left_draft(bool kept)
-{
-    char *line = strdup(rl_line_buffer ? rl_line_buffer : "");
-    if (!line)
-        return NULL;
-    UNDO_LIST *undo = rl_undo_list;
-    int point = rl_point;
-    rl_undo_list = NULL;
-    rl_replace_line("", 0);
-    unsave_line();
-    char *draft = rl_end ? strdup(rl_line_buffer) : NULL;
-    if (draft && kept)
-        rl_maybe_save_line(); // its undo list, too
-    else
-        rl_free_undo_list();
-    rl_undo_list = NULL;
-    rl_replace_line(line, 0);
-    rl_undo_list = undo;
-    rl_point = point;
-    free(line);
-    return draft;
-}
-
-// That draft becomes a line of the history, and so does one that a search took the place of.
-static void remember_left_draft(void)
-{
-    char *draft = left_draft(false);
-    if (prompt.searched_from)
-        add_to_history(prompt.searched_from);
-    if (draft)
-        add_to_history(draft);
-    free(prompt.searched_from);
-    prompt.searched_from = NULL;
-    free(draft);
-}
-
-void prompt_remember(const char *text)
-{
-    char *copy = strdup(text); // it may be the line
-    if (!copy)
-        return;
-    remember_left_draft();
-    add_to_history(copy);
-    free(copy);
-    using_history(); // Up begins at the end again
-}
-
-// A search that readline does not keep the draft for begins.
-static void note_draft(void)
-{
-    bool at_end = where_history() == history_length;
-    char *draft = at_end && rl_end ? strdup(rl_line_buffer) : at_end ? NULL : left_draft(true);
-    if (!draft)
-        return;
-    if (at_end) {
-        remember_left_draft();
-        using_history();
-    } else if (prompt.searched_from) {
-        add_to_history(prompt.searched_from);
-    }
-    free(prompt.searched_from);
-    prompt.searched_from = draft;
-}
-
 #define SEARCH(function)                                                                                               \
     static int note_and_##function(int count, int code)                                                                \
     {                                                                                                                  \
-        note_draft();                                                                                                  \
+        recall_note_draft(&prompt.recall);                                                                             \
         return rl_##function(count, code);                                                                             \
     }
 SEARCH(noninc_forward_search)
@@ -388,7 +269,7 @@ SEARCH(noninc_reverse_search)
     static int plain_##function(int count, int code)                                                                   \
     {                                                                                                                  \
         Keymap map = rl_get_keymap();                                                                                  \
-        note_draft();                                                                                                  \
+        recall_note_draft(&prompt.recall);                                                                             \
         rl_set_keymap(vi_insertion_keymap);                                                                            \
         int status = rl_##function(count, code);                                                                       \
         rl_set_keymap(map);                                                                                            \
@@ -411,7 +292,7 @@ static void bind_searches(void)
 static void on_line(char *line)
 {
     draw_as_ever();
-    remember_left_draft();
+    recall_remember_left(&prompt.recall);
     if (!draws()) {
         prompt.shown = false;
         rl_callback_handler_remove();
@@ -586,19 +467,11 @@ bool prompt_open(const struct prompt_face *face)
     inputrc_initialize();
     keep_in_bounds();
     read_bindings();
-    using_history();
-    stifle_history(HISTORY_ENTRIES);
-    prompt.history_path = history_path();
-    int code = prompt.history_path ? history_load(&prompt.history, prompt.history_path) : 0;
-    if (code && code != ENOENT)
-        report("%s: the history can't be read: %s", prompt.history_path, history_reason(code));
-    for (size_t i = 0; i < prompt.history.count; i++)
-        add_history(prompt.history.entries[i]);
-    draft_file_begin(&prompt.draft_file, prompt.history_path);
-    size_t adopted = draft_file_adopt(&prompt.draft_file, adopt);
+    prompt.recall.not_kept = face->not_kept;
+    prompt.recall.context = face->context;
+    size_t adopted = recall_open(&prompt.recall);
     if (adopted)
         face->adopted(face->context, adopted);
-    using_history();
     if (draws()) {
         prompt_show("");
         return true;
@@ -609,32 +482,34 @@ bool prompt_open(const struct prompt_face *face)
     return term_raw(pastes && strcmp(pastes, "on") == 0);
 }
 
-void prompt_close(const char *draft)
+bool prompt_close(const char *draft)
 {
     if (!draws())
         draft = prompt.shown && rl_line_buffer ? rl_line_buffer : "";
-    prompt.lost = false;
-    if (prompt.shown || *draft)
-        prompt_remember(draft); // nothing typed is lost by leaving
-    if (prompt.lost)
-        draft_file_keep(&prompt.draft_file, draft);
+    bool safe = recall_close(&prompt.recall, prompt.shown || *draft ? draft : NULL); // nothing typed is lost by leaving
     if (prompt.shown)
         rl_callback_handler_remove();
     prompt.shown = false;
-    draft_file_end(&prompt.draft_file, !prompt.lost);
-    clear_history();
-    history_release(&prompt.history);
-    free(prompt.history_path);
     free(prompt.label);
     free(prompt.next);
-    prompt.next = NULL;
+    prompt.label = prompt.next = NULL;
     if (prompt.nowhere)
         fclose(prompt.nowhere);
+    prompt.nowhere = NULL;
     typed_release(&prompt.typed);
     keymaps_release(&prompt.keymaps);
-    prompt.label = prompt.history_path = NULL;
-    prompt.nowhere = NULL;
     term_restore();
+    return safe;
+}
+
+bool prompt_remember(const char *text)
+{
+    return recall_remember(&prompt.recall, text);
+}
+
+int prompt_keep_draft(const char *text, uint64_t now_ms)
+{
+    return recall_keep_draft(&prompt.recall, text, now_ms);
 }
 
 void prompt_show(const char *draft)
@@ -648,31 +523,6 @@ void prompt_show(const char *draft)
         rl_insert_text(draft);
         rl_redisplay();
     }
-}
-
-char *prompt_adopted_words(char *out, size_t size, size_t count)
-{
-    if (count == 1)
-        snprintf(out, size, "What was typed in a chat that was killed is in the history; Up brings it back.");
-    else
-        snprintf(out, size, "What was typed in %zu chats that were killed is in the history; Up brings it back.",
-                 count);
-    return out;
-}
-
-int prompt_keep_draft(const char *text, uint64_t now_ms)
-{
-    if (draft_file_holds(&prompt.draft_file, text)) {
-        prompt.keep_at_ms = 0;
-        return -1;
-    }
-    if (!prompt.keep_at_ms)
-        prompt.keep_at_ms = now_ms + KEEP_MS;
-    if (now_ms < prompt.keep_at_ms)
-        return (int)(prompt.keep_at_ms - now_ms);
-    draft_file_keep(&prompt.draft_file, text);
-    prompt.keep_at_ms = 0;
-    return -1;
 }
 
 bool prompt_is_shown(void)
@@ -860,7 +710,7 @@ static void take_next(void)
     prompt.next = NULL;
 }
 
-static void type(const char *bytes, size_t length)
+void prompt_type(const char *bytes, size_t length)
 {
     if (!typed_add(&prompt.typed, bytes, length))
         return; // as if it had not been typed
@@ -868,11 +718,6 @@ static void type(const char *bytes, size_t length)
         type_next();
         take_next();
     }
-}
-
-void prompt_type(const char *bytes, size_t length)
-{
-    type(bytes, length);
 }
 
 void prompt_insert(const char *bytes, size_t length)

@@ -31,14 +31,10 @@ struct prompt_face {
 // Sets readline up and, without a screen, the terminal to raw mode. False: no terminal, or no memory.
 bool prompt_open(const struct prompt_face *face);
 // With a screen: `draft` is what was typed and not sent, or "". It goes to the history, or stays in its file where that
-// can't be written.
-void prompt_close(const char *draft);
-// Puts a text into the history, also that of later chats.
-void prompt_remember(const char *text);
-// The draft as it is now: once it has been so for a moment it is kept for the case that the chat is killed. Returns
-// when this is to be called again at the latest, in milliseconds; -1: when something else is.
-int prompt_keep_draft(const char *text, uint64_t now_ms);
-char *prompt_adopted_words(char *out, size_t size, size_t count); // of prompt_face.adopted, for people; returns out
+// can't be written; false: it is lost.
+bool prompt_close(const char *draft);
+bool prompt_remember(const char *text);                   // as recall_remember
+int prompt_keep_draft(const char *text, uint64_t now_ms); // as recall_keep_draft
 
 // At readline's own prompt.
 void prompt_show(const char *draft); // begins a line with this; after `line` the prompt is hidden

@@ -14,6 +14,7 @@
 #include "app/util/sanitize.h"
 #include "app/talk/tree.h"
 #include "app/term/loop.h"
+#include "app/term/recall.h"
 #include "app/term/term.h"
 #include "app/term/tui_parts.h"
 
@@ -448,7 +449,7 @@ static void not_kept(void *context, const char *why)
 static void adopted(void *context, size_t count)
 {
     char words[160];
-    face_say(context, prompt_adopted_words(words, sizeof words, count));
+    face_say(context, recall_adopted_words(words, sizeof words, count));
 }
 
 static bool open_prompt(void *self)
@@ -490,8 +491,8 @@ static void draw_row(struct tui *tui, int row, char *out, size_t size)
         cells_text(&tui->part, row, out, size);
 }
 
-// What was typed and not sent is found in the history. What waited was put there when it was typed.
-static void close_prompt(struct tui *tui)
+// What was typed and not sent is found in the history; false: it is lost. What waited was put there when it was typed.
+static bool close_prompt(struct tui *tui)
 {
     const char *kept = written(tui);
     struct bytes *behind = &tui->behind;
@@ -500,7 +501,7 @@ static void close_prompt(struct tui *tui)
     const char *last = behind->length ? behind->data + strspn(behind->data, " \t\n") : "";
     if (*kept && *last)
         prompt_remember(kept);
-    prompt_close(*last ? last : kept);
+    return prompt_close(*last ? last : kept);
 }
 
 static void say_line(const struct bytes *text)
@@ -533,7 +534,7 @@ static void close_screen(void *self)
     struct tui *tui = self;
     const struct rectangle *chat = &tui->layout.chat;
     char row[CELLS_TEXT_ROOM(1024)];
-    close_prompt(tui);
+    bool kept = close_prompt(tui);
     if (tui->screen && tui->zoom) { // what stays behind is the chat
         tui->zoom = false;
         tui_arrange(tui);
@@ -546,6 +547,8 @@ static void close_screen(void *self)
     }
     say_not_sent(tui);
     tui_log_end(&tui->log);
+    if (!kept)
+        report("%s", recall_lost_words);
     if (*tui->last_words)
         report("%s", tui->last_words);
 }

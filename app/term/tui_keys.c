@@ -244,10 +244,10 @@ static void move_to_history(struct tui *tui)
 {
     struct prompt_draft draft = prompt_draft();
     char *text = strndup(draft.text, draft.length);
-    if (text)
-        prompt_remember(text);
+    bool kept = text && prompt_remember(text);
     free(text);
-    tui_notice(tui, "draft moved to the history; Up brings it back");
+    tui_notice(tui, kept ? "draft moved to the history; Up brings it back"
+                         : "draft moved to the history of this chat alone; Up brings it back");
 }
 
 // ---- keys ----

@@ -659,6 +659,32 @@ def test_no_draft_is_lost_by_leaving_or_a_search():
     leave(s)
 
 
+def test_long_drafts_are_not_lost_by_leaving():
+    where = dict(XDG_STATE_HOME=tempfile.mkdtemp(dir=SCRATCH), **XTERM)
+    for way, status in (("\x03\x04", 0), (signal.SIGTERM, 143)):
+        s = chat(env=environment(**where))
+        s.keys("\x1b[200~%s\x1b[201~" % ("long " * 16000), "pasted bytes]")
+        s.keys(" behind %d" % status, "behind %d" % status)
+        if status:
+            s.process.send_signal(way)
+        else:
+            s.send(way)
+        same(s.finish(), status)
+    s = chat(env=environment(**where))
+    s.keys("\x10\x10", "behind 143")  # over the /new of this chat
+    s.keys("\x10\x10", "behind 0")
+    s.keys("\x15\x1b[200~%s\x1b[201~" % ("longer " * 700000), "4900000 pasted bytes]")
+    s.keys("\x03", "of this chat alone")
+    s.keys("\x10", "4900000 pasted bytes]")
+    s.send("\x04" * 2 + "\x03\x04")
+    same(s.finish(), 0)
+    s = chat(env=environment(**where))
+    s.keys("\x1b[200~%s\x1b[201~" % ("longer " * 700000), "4900000 pasted bytes]")
+    s.process.send_signal(signal.SIGTERM)
+    same(s.finish(), 143)
+    expect(b"what was typed and not sent is lost" in s.output, s.output[-300:])
+
+
 def test_a_draft_outlives_kill_9():
     env = environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME=os.path.join(SCRATCH, "killed"))
     folder = os.path.join(SCRATCH, "killed", "moechat")

@@ -18,8 +18,9 @@ static char taken[4][80];
 static size_t n_taken;
 static bool history_is_full;
 
-static bool take(const char *text)
+static bool take(void *context, const char *text)
 {
+    (void)context;
     snprintf(taken[n_taken++ % 4], sizeof taken[0], "%s", text);
     return !history_is_full;
 }
@@ -29,7 +30,7 @@ static size_t adopt(void)
     struct draft_file other;
     n_taken = 0;
     draft_file_begin(&other, history);
-    size_t count = draft_file_adopt(&other, take);
+    size_t count = draft_file_adopt(&other, take, NULL);
     draft_file_end(&other, true);
     return count;
 }
@@ -142,7 +143,7 @@ static void no_place(struct harness *t)
 {
     struct draft_file file;
     draft_file_begin(&file, NULL);
-    CHECK_EQ(t, draft_file_adopt(&file, take), 0);
+    CHECK_EQ(t, draft_file_adopt(&file, take, NULL), 0);
     draft_file_keep(&file, "a draft");
     CHECK_EQ(t, file.fd, -1);
     draft_file_end(&file, true);

@@ -75,7 +75,7 @@ static void what_is_not_kept(struct harness *t)
     char *long_one = calloc(1, HISTORY_ENTRY_LIMIT + 2);
     memset(long_one, 'x', HISTORY_ENTRY_LIMIT + 1);
     CHECK(t, !history_refusal(HISTORY_ENTRY_LIMIT));
-    CHECK_STR(t, history_refusal(HISTORY_ENTRY_LIMIT + 1), "it is longer than 64 KiB");
+    CHECK_STR(t, history_refusal(HISTORY_ENTRY_LIMIT + 1), "it is longer than 4 MiB");
     free(long_one);
     CHECK_STR(t, out.data, "x");
     bytes_release(&out);
@@ -124,6 +124,35 @@ static void hostile_files(struct harness *t)
     CHECK_EQ(t, history_load(&history, "/dev/null"), 0);
     CHECK_EQ(t, history_add(&history, "/dev/full", "x", 1), 28); // ENOSPC
     history_release(&history);
+}
+
+// Pastes don't push out what is short, and the file does not grow by them for ever.
+static void few_long_ones_are_kept(struct harness *t)
+{
+    const char *path = path_of("pastes");
+    enum { LONG = HISTORY_LONG + 2 };
+    char *line = malloc(LONG);
+    struct history history = {0};
+    struct stat status;
+    memset(line, 'x', LONG);
+    line[LONG - 1] = '\n';
+    write_file(path, "short\n", 6);
+    for (int i = 0; i < 2 * HISTORY_LONG_ONES + 1; i++) {
+        line[0] = (char)('a' + i);
+        write_file(path, line, LONG);
+    }
+    CHECK_EQ(t, history_load(&history, path), 0);
+    CHECK_EQ(t, history.count, 1 + HISTORY_LONG_ONES);
+    CHECK_STR(t, history.entries[0], "short");
+    CHECK(t, history.count > 1 && history.entries[history.count - 1][0] == 'a' + 2 * HISTORY_LONG_ONES);
+    CHECK(t, stat(path, &status) == 0 && status.st_size == 6 + HISTORY_LONG_ONES * LONG);
+    line[0] = 'z';
+    write_file(path, line, LONG); // twice as many may stand there
+    CHECK_EQ(t, history_load(&history, path), 0);
+    CHECK(t, stat(path, &status) == 0 && status.st_size == 6 + (HISTORY_LONG_ONES + 1) * LONG);
+    CHECK(t, history.count == 1 + HISTORY_LONG_ONES && history.entries[HISTORY_LONG_ONES][0] == 'z');
+    history_release(&history);
+    free(line);
 }
 
 static void is_written_anew(struct harness *t)
@@ -232,8 +261,9 @@ static void has_a_place(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(there_and_back),  TEST(what_is_not_kept), TEST(adds_and_loads), TEST(hostile_files),
-        TEST(is_written_anew), TEST(side_by_side),     TEST(has_a_place),    TEST(a_lock_that_stays_is_not_waited_for),
+        TEST(there_and_back), TEST(what_is_not_kept), TEST(adds_and_loads),
+        TEST(hostile_files),  TEST(is_written_anew),  TEST(few_long_ones_are_kept),
+        TEST(side_by_side),   TEST(has_a_place),      TEST(a_lock_that_stays_is_not_waited_for),
     };
     if (!mkdtemp(folder))
         return 1;

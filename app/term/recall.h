@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// What Up and searches bring back: readline's history, which later chats have, too; the draft that was left for a line
+// of it; and the draft as it is now, in a file for the case that the chat is killed. UI thread only; readline is
+// initialised.
+#ifndef MOECHAT_APP_TERM_RECALL_H
+#define MOECHAT_APP_TERM_RECALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "app/store/draft_file.h"
+#include "app/store/history.h"
+
+// Zero-initialise but for the first two.
+struct recall {
+    // The first text that the history of later chats will lack, and why.
+    void (*not_kept)(void *context, const char *why);
+    void *context;
+    struct history history;
+    char *history_path;
+    struct draft_file draft_file;
+    uint64_t keep_at_ms; // 0: what it holds is the draft
+    char *searched_from; // the draft that a search took the place of, NULL
+    bool told;           // that a text is not kept
+    bool lost;           // one is not, since it was asked for
+};
+
+// Loads the history, which may fail in words, and the drafts of chats that were killed. Returns how many these were.
+size_t recall_open(struct recall *recall);
+char *recall_adopted_words(char *out, size_t size, size_t count); // of drafts of such chats, for people; returns out
+// What was typed and not sent, or NULL, goes to the history, or stays in its file where that can't be written. False:
+// it is lost.
+bool recall_close(struct recall *recall, const char *draft);
+extern const char recall_lost_words[]; // for people, then
+
+// A text that was typed, with the drafts that were left for it, goes to the history. False: later chats lack one.
+bool recall_remember(struct recall *recall, const char *text);
+// The drafts that were left become lines of the history: the line is being sent.
+void recall_remember_left(struct recall *recall);
+// A search that readline does not keep the draft for begins.
+void recall_note_draft(struct recall *recall);
+// The draft as it is now: once it has been so for a moment its file has it. Returns when this is to be called again at
+// the latest, in milliseconds; -1: when something else is.
+int recall_keep_draft(struct recall *recall, const char *text, uint64_t now_ms);
+
+#endif
