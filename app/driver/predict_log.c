@@ -5,14 +5,36 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "app/driver/backend.h"
 #include "app/util/report.h"
 
 static const char *const names[MOE_PREDICTORS] = {"previous", "router", "router-shared"};
 
+static const char first[] = "{\"position\":";
+
+// A slip of the hand: the path of a model, or of any other file that is none of ours.
+static bool holds_other(const char *path)
+{
+    struct stat about;
+    char begin[sizeof first] = "";
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size == 0)
+        return false;
+    FILE *file = fopen(path, "r");
+    bool other = !file || !fgets(begin, sizeof begin, file) || strcmp(begin, first) != 0;
+    if (file)
+        fclose(file);
+    return other;
+}
+
 int predict_log_open(struct predict_log *log, const char *path, struct moe_err *err)
 {
+    *log = (struct predict_log){0};
+    if (holds_other(path))
+        return backend_fail(err, MOE_IO,
+                            "%.300s: holds something that is no log of predictions; remove it, or name another file",
+                            path);
     *log = (struct predict_log){.out = fopen(path, "w")};
     return log->out ? 0 : backend_fail(err, MOE_IO, "%.300s: %s", path, strerror(errno));
 }
@@ -41,7 +63,7 @@ void predict_log_take(void *context, uint32_t position, const struct moe_predict
         log->sums[i].late += predictions[i].late;
         log->sums[i].wasted_bytes += predictions[i].wasted_bytes;
     }
-    fprintf(log->out, "{\"position\":%" PRIu32, position);
+    fprintf(log->out, "%s%" PRIu32, first, position);
     print(log->out, predictions);
 }
 

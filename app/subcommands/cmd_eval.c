@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -192,6 +193,24 @@ static int create_output(struct new_file *file, const char *path)
     return code;
 }
 
+static bool is_same(const char *a, const char *b)
+{
+    struct stat one, other;
+    return b && stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+// What a slip of the hand would lose: logits have no mark by which older ones could be told from other files.
+static bool is_read(const struct eval *eval, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("./");
+    bool of_model =
+        !folder || is_same(path, eval->directory) ||
+        (access(path, F_OK) == 0 && (is_same(folder, eval->directory) || (dot && strcasecmp(dot, ".gguf") == 0)));
+    free(folder);
+    return of_model || is_same(path, eval->options->asked.tokens) || is_same(path, eval->options->asked.text);
+}
+
 // Opens the files to write. False: said why.
 static bool open_outputs(struct eval *eval)
 {
@@ -199,6 +218,11 @@ static bool open_outputs(struct eval *eval)
     int code = 0;
     if (term_catch_signals(false) < 0) { // from here on: what we wrote beside is taken away
         report("cannot start: %s", strerror(errno));
+        return false;
+    }
+    if (options->asked.logits && is_read(eval, options->asked.logits)) {
+        report("%s: belongs to what is read here, and would be lost; name another file for --logits",
+               options->asked.logits);
         return false;
     }
     if (options->asked.logits && (code = create_output(&eval->logits, options->asked.logits))) {

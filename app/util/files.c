@@ -146,28 +146,38 @@ static int open_special(const char *path)
     return fd;
 }
 
+// Where a file of that name is to be, through links. malloc'd; NULL with errno.
+static char *real_path(const char *path)
+{
+    struct stat about;
+    bool link = lstat(path, &about) == 0 && S_ISLNK(about.st_mode);
+    return link ? realpath(path, NULL) : strdup(path);
+}
+
 int files_create(struct new_file *file, const char *path)
 {
-    size_t size = strlen(path) + 16;
-    *file = (struct new_file){.fd = -1, .path = malloc(size), .temporary = malloc(size)};
-    int code = ENOMEM;
-    if (!file->path || !file->temporary)
+    struct stat there;
+    bool special = stat(path, &there) == 0 && !S_ISREG(there.st_mode);
+    *file = (struct new_file){.fd = -1, .path = special ? strdup(path) : real_path(path)};
+    int code = errno;
+    if (!file->path)
         goto discard;
     code = ENOENT;
     if (!*path)
         goto discard;
-    struct stat there;
-    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) { // a pipe or device is written to, never replaced
-        free(file->temporary);
-        file->temporary = NULL;
+    if (special) { // a pipe or device is written to, never replaced
         file->fd = open_special(path);
         code = errno;
         if (file->fd < 0)
             goto discard;
         return 0;
     }
-    snprintf(file->path, size, "%s", path);
-    snprintf(file->temporary, size, "%s.XXXXXX", path);
+    size_t size = strlen(file->path) + 16;
+    code = ENOMEM;
+    file->temporary = malloc(size);
+    if (!file->temporary)
+        goto discard;
+    snprintf(file->temporary, size, "%s.XXXXXX", file->path);
     file->fd = mkstemp(file->temporary);
     code = errno;
     if (file->fd < 0)

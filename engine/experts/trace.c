@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/err.h"
@@ -57,12 +58,28 @@ static int write_out(trace_writer *writer, struct moe_err *err)
     return code;
 }
 
+// A slip of the hand: the path of a model, or of any other file that is none of ours.
+static bool holds_other(const char *path)
+{
+    struct stat about;
+    char begin[sizeof magic] = "";
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size == 0)
+        return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool other = fd < 0 || read(fd, begin, sizeof begin) != sizeof begin || memcmp(begin, magic, sizeof begin) != 0;
+    if (fd >= 0)
+        close(fd);
+    return other;
+}
+
 int trace_create(const char *path, const struct trace_header *header, trace_writer **out, struct moe_err *err)
 {
     *out = NULL;
     if (header->n_routed_experts > TRACE_MOST_IDS || header->n_layers > TRACE_MOST_LAYERS)
         return moe_fail(err, MOE_UNSUPPORTED, "a trace holds up to %d layers of %d experts, the model has more",
                         TRACE_MOST_LAYERS, TRACE_MOST_IDS);
+    if (holds_other(path))
+        return moe_fail_file(err, MOE_IO, path, 0, "holds something that is no trace; remove it, or name another file");
     trace_writer *writer = calloc(1, sizeof *writer);
     if (!writer)
         return moe_fail(err, MOE_NO_MEMORY, "no memory for the trace");

@@ -593,6 +593,27 @@ def test_other_outputs_that_are_lost_are_errors():
             refused(run(args + ["--trace", os.path.join(SCRATCH, "no", "where")]), 3, "the trace can't be made")
 
 
+def test_what_is_read_is_not_written_over():
+    folder = tempfile.mkdtemp(dir=SCRATCH)
+    model, ids = os.path.join(folder, "chat.gguf"), os.path.join(folder, "ids")
+    shutil.copy(os.path.join(ROOT, "tests", "golden", "gguf-chat", "checkpoint", "chat.gguf"), model)
+    with open(ids, "w") as out:
+        out.write("1 2 3")
+    os.symlink(ids, os.path.join(folder, "link"))
+    scores, answer = ["eval", "-m", model, "--device", "ref", "--tokens", ids], ["run", "-m", model, "--device", "ref", "-p", "hi", "--max-tokens", "2"]
+    before = [open(path, "rb").read() for path in (model, ids)]
+    for args in (answer + ["--trace", model], answer + ["--predict-log", model], scores + ["--trace", ids], scores + ["--logits", model],
+                 scores + ["--logits", ids], scores + ["--logits", os.path.join(folder, "link")], answer + ["--trace", ids, "--predict-log", ids]):
+        lost = run(args)
+        expect(lost.returncode and b"name another file" in lost.stderr, (args, lost))
+        same([open(path, "rb").read() for path in (model, ids)], before)
+    for option in ("--trace", "--predict-log"):  # one that was made before is made anew
+        for _ in range(2):
+            same(run(answer + [option, os.path.join(folder, option)]).returncode, 0)
+    for _ in range(2):
+        same(run(scores + ["--logits", os.path.join(folder, "logits")]).returncode, 0)
+
+
 def test_a_pipe_is_waited_for_aloud():
     """As a shell's > does, an output that is a pipe waits for its reader; it says so, and Ctrl-C ends it."""
     pipe, ids = os.path.join(SCRATCH, "out-pipe"), os.path.join(SCRATCH, "ids")

@@ -331,7 +331,19 @@ static void files_appear_whole(struct harness *t)
     text.length = 0;
     CHECK_EQ(t, files_read(path, 100, &text), 0);
     CHECK_STR(t, text.data, "hello world");
+    char link[64];
+    snprintf(link, sizeof link, "%s/link", folder);
+    CHECK_EQ(t, symlink("out", link), 0);
+    CHECK_EQ(t, files_create(&file, link), 0); // a link stays one
+    CHECK_EQ(t, files_write_at(&file, "through", 7, 0), 0);
+    CHECK_EQ(t, files_commit(&file), 0);
+    text.length = 0;
+    CHECK_EQ(t, files_read(path, 100, &text), 0);
+    CHECK_STR(t, text.data, "through");
+    CHECK(t, lstat(link, &there) == 0 && S_ISLNK(there.st_mode));
     unlink(path);
+    CHECK_EQ(t, files_create(&file, link), ENOENT); // and leads somewhere
+    unlink(link);
     CHECK_EQ(t, rmdir(folder), 0);                  // no temporary is left
     CHECK_EQ(t, files_create(&file, path), ENOENT); // nor its folder
     bytes_release(&text);

@@ -126,6 +126,15 @@ static void damage_is_told(struct harness *t)
     trace_writer *writer;
     CHECK_EQ(t, trace_create("/nowhere/trace", &header, &writer, &err), MOE_IO);
     CHECK(t, !writer && strstr(err.text, "the trace can't be made"));
+    struct file kept;
+    CHECK(t, write_trace(path, (const uint16_t[1][2]){{0}}, 1));
+    FILE *model = fopen(path, "r+"); // any other file, as a model is
+    CHECK(t, model && fputs("GGUF", model) >= 0 && fclose(model) == 0);
+    CHECK_EQ(t, trace_create(path, &header, &writer, &err), MOE_IO);
+    CHECK(t, strstr(err.text, "is no trace") != NULL);
+    read_back(path, &kept);
+    CHECK(t, kept.length > TRACE_HEADER_BYTES && memcmp(kept.bytes, "GGUFrace", 8) == 0);
+    unlink(path);
     if (access("/dev/full", W_OK) == 0) {
         CHECK_EQ(t, trace_create("/dev/full", &header, &writer, &err), MOE_IO);
         CHECK(t, strstr(err.text, "leave out --trace") != NULL);
