@@ -99,8 +99,9 @@ bool config_parse(struct options *options, const char *path, struct bytes *text,
 {
     struct options_error wrong;
     struct option_set seen = {0};
-    size_t number = 1;
-    for (size_t at = 0; at < text->length; number++) {
+    static const char mark[] = "\xEF\xBB\xBF"; // of UTF-8, as some editors leave it
+    size_t number = 1, begin = text->length >= 3 && memcmp(text->data, mark, 3) == 0 ? 3 : 0;
+    for (size_t at = begin; at < text->length; number++) {
         char *line = text->data + at, *end = memchr(line, '\n', text->length - at);
         size_t length = end ? (size_t)(end - line) : text->length - at;
         line[length] = 0;
@@ -122,11 +123,14 @@ bool config_load(struct options *options, struct bytes *text, struct options_err
                        : files_place(&(struct files_place){
                              .variable = "XDG_CONFIG_HOME", .otherwise = ".config", .name = "config"});
     const char *shown = named ? options->asked.config : path;
-    int code = shown ? files_read(shown, CONFIG_LIMIT, text) : ENOENT;
+    // What is named may be <(a command); a pipe in the usual place would hold up every command.
+    int code = !shown ? ENOENT : (named ? files_read : files_read_regular)(shown, CONFIG_LIMIT, text);
     bool fine = code == 0 || ((code == ENOENT || code == ENOTDIR) && !named);
     if (!fine)
         option_refuse(error, "cannot read the configuration %.100s: %s", shown,
-                      code == EFBIG ? "larger than 64 KB" : strerror(code));
+                      code == EFBIG    ? "larger than 64 KB"
+                      : code == ESPIPE ? "it is no regular file"
+                                       : strerror(code));
     else if (code == 0)
         fine = config_parse(options, shown, text, error);
     free(path);

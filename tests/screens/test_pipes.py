@@ -614,6 +614,15 @@ def test_what_is_read_is_not_written_over():
         same(run(scores + ["--logits", os.path.join(folder, "logits")]).returncode, 0)
 
 
+def test_a_config_that_is_a_pipe_holds_nothing_up():
+    home = tempfile.mkdtemp(dir=SCRATCH)
+    os.mkdir(os.path.join(home, "moechat"))
+    os.mkfifo(os.path.join(home, "moechat", "config"))
+    env = environment(XDG_CONFIG_HOME=home)
+    env.pop("MOECHAT_CONFIG", None)
+    refused(run(["info", TINY], env=env), 2, "it is no regular file")
+
+
 def test_a_pipe_is_waited_for_aloud():
     """As a shell's > does, an output that is a pipe waits for its reader; it says so, and Ctrl-C ends it."""
     pipe, ids = os.path.join(SCRATCH, "out-pipe"), os.path.join(SCRATCH, "ids")

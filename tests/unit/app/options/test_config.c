@@ -37,6 +37,7 @@ static void reads_settings(struct harness *t)
     CHECK_STR(t, o.talk.system, "Be brief = short.");
     CHECK(t, options_given(&o, "temp") && !options_given(&o, "no-session"));
     CHECK(t, read_config(&o, "", "", &text, &e) && o.talk.temp == 0.6);
+    CHECK(t, read_config(&o, "", "\xEF\xBB\xBFtemp = 0.2\n", &text, &e) && o.talk.temp == 0.2);
     bytes_release(&text);
 }
 
