@@ -132,6 +132,12 @@ $(BUILD)/tests/fault/engine/session/test_refused_memory: private LDFLAGS += \
 $(BUILD)/tests/fault/kernels/test_formats: private LDFLAGS += \
     $(foreach f,program_open_token program_close program_for_two_groups gpu_prove_token,-Wl,--wrap=$f)
 
+# A driver in the test's hand: tests/fake_driver.h.
+$(BUILD)/tests/fault/kernels/test_driver_calls $(BUILD)/tests/ops/test_refusals $(BUILD)/tests/ops/test_refusals_mixers: private LDFLAGS += \
+    $(foreach f,CreateCommandQueue ReleaseCommandQueue CreateBuffer ReleaseMemObject ReleaseEvent EnqueueWriteBuffer EnqueueReadBuffer \
+    EnqueueMapBuffer EnqueueUnmapMemObject EnqueueMarkerWithWaitList EnqueueBarrierWithWaitList EnqueueNDRangeKernel SetKernelArg \
+    Finish Flush WaitForEvents GetEventInfo GetEventProfilingInfo ReleaseContext,-Wl,--wrap=cl$f)
+
 # Each sync is seen: tests/fault/kernels/test_driver_seal.c.
 $(BUILD)/tests/fault/kernels/test_driver_seal: private LDFLAGS += -Wl,--wrap=fsync
 
@@ -192,10 +198,10 @@ ASAN = build/asan
 # built already.
 SYNCING = $(addprefix fault/app/store/test_,store_faults power session_lives) fault/engine/convert/test_convert_power
 WAITING = $(SYNCING) unit/engine/walk/test_pace unit/engine/walk/test_prompts
-# What of them is enough under the sanitizers, for the rest goes the same ways; of what says how models are placed, each
-# build has its half.
+# What of them is enough under the sanitizers, for the rest goes the same ways (of test_walk_cases all does); of what says how
+# models are placed, each build has its half.
 IDENTITY = unit/engine/session/test_identity
-PARTLY   = ops/test_kinds ops/test_ops ops/test_token $(IDENTITY)
+PARTLY   = ops/test_kinds ops/test_ops ops/test_token unit/engine/walk/test_walk_cases $(IDENTITY)
 asan-tests:
 	$(MAKE) BUILD=$(ASAN) SANITIZE='address undefined' OPT='-O1 -g1 -fno-omit-frame-pointer' suite
 

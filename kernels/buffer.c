@@ -176,7 +176,8 @@ void gpu_host_free(gpu *g, void *memory)
         if (block->pinned) {
             gpu_copies_finish(g);
             clEnqueueUnmapMemObject(g->queue, block->pinned, block->mapped, 0, NULL, NULL);
-            clFinish(g->queue);
+            g->dirty = true;
+            gpu_wait_for_all(g); // which tells of ops that were lost before
             clReleaseMemObject(block->pinned);
         } else {
             free(block->memory);

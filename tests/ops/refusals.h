@@ -5,6 +5,7 @@
 #ifndef MOECHAT_REFUSALS_H
 #define MOECHAT_REFUSALS_H
 
+#include "tests/fake_driver.h"
 #include "tests/ops/rig.h"
 
 enum { MOST_BUFFERS = 7, AMPLE = 1 << 16 };
@@ -160,9 +161,46 @@ static void nothing_follows_a_failure(struct harness *t)
     gpu_close(g);
 }
 
+// The launches of each op in each shape, of few and of many processors: groups, tiles and arguments.
+static void say_launches(struct cases *cases, gpu *g, const struct asked *a)
+{
+    gpu_buf *b[MOST_BUFFERS] = {NULL};
+    for (unsigned i = 0; i < MOST_BUFFERS && a->bytes[i]; i++) {
+        float *numbers = content(a, i, a->bytes[i] + AMPLE);
+        b[i] = upload(g, numbers, a->bytes[i] + AMPLE);
+        free(numbers);
+    }
+    cases_say(cases, "== %s\n", a->op);
+    a->call(g, b, 0, a->kv_type);
+    struct gpu_error err = {0};
+    int code = gpu_check(g, &err);
+    cases_say(cases, "%d, %s, %" PRIu64 " launches\n", code, err.text, gpu_counters(g).launches);
+    for (unsigned i = 0; i < MOST_BUFFERS; i++)
+        gpu_buf_free(b[i]);
+}
+
+static uint64_t launches_wanted(void); // the program's own
+
+static void launches_are_as_they_were(struct harness *t)
+{
+    struct asked_list list = asked();
+    struct cases cases = cases_begin(list.items->op);
+    for (int shape = 0; shape < 6; shape++)
+        for (size_t i = 0; i < list.n; i++) {
+            gpu *g = fake_open(&cases, shape / 2 == 0);
+            g->has_mma = shape / 2 == 2;
+            g->info.compute_units = shape % 2 ? 132 : 2;
+            say_launches(&cases, g, &list.items[i]);
+            fake_close(g);
+            CHECK_EQ(t, fake.memories, 0);
+            CHECK_EQ(t, fake.events, 0);
+        }
+    CHECK_CASES(t, &cases, launches_wanted());
+}
+
 static const struct harness_test refusals[] = {
     TEST(exact_buffers_are_enough), TEST(smaller_ones_are_left_alone), TEST(what_fits_nothing_is_refused),
-    TEST(no_rows_are_no_work),      TEST(nothing_follows_a_failure),
+    TEST(no_rows_are_no_work),      TEST(nothing_follows_a_failure),   TEST(launches_are_as_they_were),
 };
 
 #endif
