@@ -184,10 +184,9 @@ static int open_beside(int folder, const char *name)
     int fd = openat(folder, name, flags, 0600);
     if (fd < 0 && errno == EEXIST && unlinkat(folder, name, 0) == 0)
         fd = openat(folder, name, flags, 0600);
+    // Against cache_tidy; where there are no locks it may take the file, and what it holds is built again.
     if (fd >= 0)
-        flock(fd,
-              LOCK_EX |
-                  LOCK_NB); // against cache_tidy; where there are no locks it may take the file, and it is built again
+        flock(fd, LOCK_EX | LOCK_NB);
     return fd;
 }
 

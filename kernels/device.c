@@ -275,7 +275,8 @@ static void choose_kernels(gpu *g, const struct gpu_options *options, enum gpu_s
     g->helper = options->helper;
     if (options->cache_dir && (!driver_keeps(g) || options->always_cache))
         g->cache_folder = strdup(options->cache_dir); // NULL: done without
-    cache_tidy(g->cache_folder);
+    if (!g->helper)
+        cache_tidy(g->cache_folder);
 }
 
 gpu *gpu_open_bare(const struct gpu_options *options, enum gpu_shape shape, struct gpu_error *err)

@@ -72,12 +72,9 @@ static void mend_macro(struct walk *walk, Keymap map, int key)
 // keyboard lets nothing else happen meanwhile.
 static bool is_unwanted(rl_command_func_t *function)
 {
-    static const char *const by_name[] = {"execute-named-command"};
-    bool unwanted = function == rl_start_kbd_macro || function == rl_end_kbd_macro ||
-                    function == rl_call_last_kbd_macro || function == rl_print_last_kbd_macro;
-    for (size_t i = 0; i < sizeof by_name / sizeof *by_name && function; i++)
-        unwanted = unwanted || function == rl_named_function(by_name[i]);
-    return unwanted;
+    return function &&
+           (function == rl_start_kbd_macro || function == rl_end_kbd_macro || function == rl_call_last_kbd_macro ||
+            function == rl_print_last_kbd_macro || function == rl_named_function("execute-named-command"));
 }
 
 static void mend_function(const struct walk *walk, const struct place *place, int key)

@@ -151,6 +151,10 @@ static const struct bound_key {
 };
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
 
+// emacs' first, vi's command mode last.
+static const Keymap maps[] = {emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap};
+enum { N_MAPS = sizeof maps / sizeof maps[0] };
+
 // ---- What readline's callbacks can't be trusted with (keymaps.h) ----
 
 static int unknown(int count, int code)
@@ -196,8 +200,7 @@ static void mend_keymaps(void)
 {
     static const struct keymaps_functions functions = {
         .unknown = unknown, .skip = skip, .paste = begin_paste, .macro = play_macro, .reread = reread};
-    Keymap maps[] = {emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap};
-    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+    for (size_t i = 0; i < N_MAPS; i++)
         keymaps_mend(&prompt.keymaps, maps[i], &functions);
 }
 
@@ -221,11 +224,10 @@ static void bind_instead(const char *sequence, Keymap map, rl_command_func_t *wa
 
 static void bind_keys(void)
 {
-    Keymap maps[] = {emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap};
     for (size_t n = 0; n < N_KEYS; n++) {
         const struct bound_key *key = &keys[n];
         for (int i = 0; i < KEY_SEQUENCES && key->sequences[i]; i++)
-            for (int map = 0; map < 3 && (key->in_lines || draws()); map++)
+            for (size_t map = 0; map < N_MAPS && (key->in_lines || draws()); map++)
                 // In vi's command mode Enter is to send.
                 if (!is_ours(key->sequences[i], maps[map]) && (map < 2 || key->sequences[i][0] != '\n'))
                     rl_bind_keyseq_in_map(key->sequences[i], key->does, maps[map]);
@@ -241,7 +243,7 @@ static void bind_keys(void)
         bind_instead("k", vi_movement_keymap, rl_get_previous_history, key_up);
         bind_instead("j", vi_movement_keymap, rl_get_next_history, key_down);
     }
-    for (int map = 0; map < 3 && !draws(); map++) {
+    for (size_t map = 0; map < N_MAPS && !draws(); map++) {
         bind_instead("\r", maps[map], rl_newline, accept_line);
         bind_instead("\n", maps[map], rl_newline, accept_line);
     }
@@ -249,7 +251,7 @@ static void bind_keys(void)
     bind_instead("\033#", emacs_standard_keymap, rl_insert_comment, nothing);
     bind_instead("#", vi_movement_keymap, rl_insert_comment, nothing);
     for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
-        for (int map = 0; map < 2; map++)
+        for (size_t map = 0; map < 2; map++)
             rl_bind_keyseq_if_unbound_in_map(usual[i].sequence, rl_named_function(usual[i].function), maps[map]);
 }
 
