@@ -266,11 +266,14 @@ bool keeper_has_room(struct keeper *keeper, size_t tokens)
     keeper->backend->ops->describe(keeper->backend->self, &info);
     if (tokens <= info.max_context)
         return true;
+    size_t enough = (tokens / STEP + 2) * STEP, limit = info.context_limit ? info.context_limit : SIZE_MAX;
+    char more[64] = "";
+    if (tokens < limit)
+        snprintf(more, sizeof more, "with --context %zu it goes on, and ", enough < limit ? enough : limit);
     snprintf(keeper->news.text, sizeof keeper->news.text,
              "the conversation's %zu tokens do not fit into a context of %" PRIu32
-             ", so nothing can follow them here; with --context "
-             "%zu it goes on, and /undo goes back to where there is room",
-             tokens, info.max_context, (tokens / STEP + 2) * STEP);
+             ", so nothing can follow them here; %s/undo goes back to where there is room",
+             tokens, info.max_context, more);
     return false;
 }
 

@@ -910,6 +910,9 @@ def test_a_long_talk_gets_room():
     kept = [[s for s in json.loads(text)["sessions"] if s["name"] == "long"][0] for text in (before, run(["sessions", "--json"]).stdout)]
     same(kept[0], dict(kept[1], updated=kept[0]["updated"]))
     same((kept[1]["tokens"], kept[1]["cached_tokens"]), (167, 167))
+    t = chat("context 140\nroom 150\n" + ECHO, "--session", "long", columns=300)  # nothing that the model does not take is advised
+    expect(b"do not fit into a context of 150, so nothing can follow them here; /undo goes back to where there is room." in t.output, t.output)
+    leave(t)
     t = chat("context 140\n" + ECHO, "--session", "long", columns=300)
     t.send("/undo\r")
     t.wait("Took back 1", "do not fit into a context of 140", "You:")
