@@ -62,7 +62,7 @@ bool options_parse_size(const char *text, uint64_t *bytes)
     }
     if (*end == 'B' || *end == 'b')
         end++;
-    double total = number * unit;
+    double total = round(number * unit); // 2.01 * 1e6 is less than 2010000
     if (errno || *end || !isfinite(total) || total >= 1.8e19)
         return false;
     *bytes = (uint64_t)total;

@@ -157,7 +157,7 @@ static void reads_sizes(struct harness *t)
     } sizes[] = {
         {"0", 0},      {"12", 12},          {"1K", 1024},        {"1k", 1024},      {"1KiB", 1024},
         {"1KB", 1000}, {"2MiB", 2 << 20},   {"2MB", 2000000},    {"1.5M", 3 << 19}, {"1G", 1 << 30},
-        {"7B", 7},     {"1GB", 1000000000}, {"1TiB", 1ll << 40}, {"1Kib", 1024},
+        {"7B", 7},     {"1GB", 1000000000}, {"1TiB", 1ll << 40}, {"1Kib", 1024},    {"2.01MB", 2010000},
     };
     uint64_t bytes;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
