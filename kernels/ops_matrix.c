@@ -23,7 +23,8 @@ static bool looks_up(uint32_t kind)
 
 uint32_t op_packed_floats(const struct args_matrix *m)
 {
-    return m->in_dim / 32 * (looks_up(m->kind) ? PACKED_SUMS : PACKED_UNIT);
+    enum { WHOLE = 64 }; // inputs behind the last so many are there as they are, too
+    return looks_up(m->kind) ? m->in_dim / 32 * PACKED_SUMS + m->in_dim % WHOLE : m->in_dim / 32 * PACKED_UNIT;
 }
 
 // How the rows of a matvec are cut, or of several that one launch computes. CPU: a second group must be worth its

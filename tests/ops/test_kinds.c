@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kernels/ops_check.h"
 #include "tests/ops/rig.h"
 
 enum { MOST_RECORDS = 80 };
@@ -299,6 +300,45 @@ static void products_are_near(struct harness *t)
     }
 }
 
+// ---- what a row of x takes when it is packed: CPUs have room for as much as its kind was said to need, and no more
+
+static int stays_within(struct rig *rig, const struct known *k, uint32_t in_dim)
+{
+    enum { OUT = 7, BEHIND = 64 };
+    struct test_matrices m = build(k, OUT, in_dim, 1);
+    struct args_matmul a = {.matrix = m.at[0], .n_rows = 1};
+    size_t room = op_packed_floats(&a.matrix), n = room + BEHIND;
+    float *x = random_floats(in_dim, 3), *blank = poisoned(n);
+    gpu_buf *matrix = upload(rig->g, m.bytes, m.size), *in = upload(rig->g, x, in_dim * sizeof *x);
+    gpu_buf *out = upload(rig->g, blank, OUT * sizeof *blank), *scratch = gpu_scratch(rig->g, n * sizeof *blank);
+    gpu_write(rig->g, scratch, 0, blank, n * sizeof *blank);
+    gpu_op_matvec(rig->g, &a, matrix, in, out);
+    float *got = download(rig->g, scratch);
+    int good = got != NULL;
+    for (size_t i = room; i < n && good; i++)
+        good = memcmp(&got[i], &poison, sizeof poison) == 0;
+    if (!good)
+        printf("    %s, %s: %u inputs take more than %zu floats\n", rig->label, kind_name(k->m.kind), in_dim, room);
+    free(got), free(x), free(blank), free(m.bytes);
+    gpu_buf_free(matrix), gpu_buf_free(in), gpu_buf_free(out);
+    return good;
+}
+
+static void packed_rows_have_room(struct harness *t)
+{
+    static const uint32_t widths[] = {32, 96, 256, 288};
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (unsigned i = 0; rigs.items[d].g->cpu_shape && i < n_known; i++) {
+            uint32_t block = kind_info(all[i].m.kind)->block_inputs, group = all[i].m.group_size;
+            if (!is_tried(&rigs.items[d], &all[i]))
+                continue;
+            open_kind(&rigs.items[d], &all[i]);
+            for (size_t j = 0; j < sizeof widths / sizeof *widths; j++)
+                CHECK(t, widths[j] % block || (group && widths[j] % group) ||
+                             stays_within(&rigs.items[d], &all[i], widths[j]));
+        }
+}
+
 // ---- head by head: with one head and all rows its own, what matmul computes; folded keys against float64
 
 static int check_heads(struct rig *rig, const struct known *k, uint32_t n_rows)
@@ -488,8 +528,8 @@ static void what_was_not_opened_is_refused(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(weights_are_as_known),           TEST(products_are_near), TEST(heads_are_near), TEST(swiglus_of_two_kinds),
-        TEST(what_was_not_opened_is_refused),
+        TEST(weights_are_as_known), TEST(products_are_near),    TEST(packed_rows_have_room),
+        TEST(heads_are_near),       TEST(swiglus_of_two_kinds), TEST(what_was_not_opened_is_refused),
     };
     setvbuf(stdout, NULL, _IOLBF, 0);
     // The shapes side by side, each in a process of its own: nearly all of the time is one thread that compiles.
