@@ -157,7 +157,7 @@ static bool write_whole(int fd, const void *data, size_t bytes)
 // Files that a process was ended in the middle of: whoever writes one has it locked.
 void cache_tidy(const char *folder)
 {
-    int within = open_folder(folder), list = within >= 0 ? dup(within) : -1;
+    int within = open_folder(folder), list = within >= 0 ? fcntl(within, F_DUPFD_CLOEXEC, 0) : -1;
     DIR *dir = list >= 0 ? fdopendir(list) : NULL;
     for (const struct dirent *at; dir && (at = readdir(dir));) {
         size_t n = strlen(at->d_name);
@@ -184,7 +184,7 @@ static int open_beside(int folder, const char *name)
     int fd = openat(folder, name, flags, 0600);
     if (fd < 0 && errno == EEXIST && unlinkat(folder, name, 0) == 0)
         fd = openat(folder, name, flags, 0600);
-    // Against cache_tidy; where there are no locks it may take the file, and what it holds is built again.
+    // Against cache_tidy. Before this, or where there are no locks, it may take the file, which is then built again.
     if (fd >= 0)
         flock(fd, LOCK_EX | LOCK_NB);
     return fd;
