@@ -100,7 +100,7 @@ static int put_cache(struct cells *cells, int row, int rows, const struct pane_f
     char used[FORMAT_SIZE], limit[FORMAT_SIZE], memory[80] = "", text[336];
     struct cells_at at = cells_row(cells, row);
     int taken = 1;
-    if (!figures->cache_bytes)
+    if (!figures->cache_bytes || rows < 1)
         return 0;
     const char *policy = figures->since_start->policy, *reason = figures->since_start->reason;
     if (figures->state_bytes)

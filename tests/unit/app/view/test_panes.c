@@ -330,6 +330,13 @@ static void few_layers_leave_rows(struct harness *t)
     CHECK(t, strstr(row_text(&cells, 4), "; missing ones are read meanwhile") != NULL);
     CHECK(t, strncmp(row_text(&cells, 5), "turn 1.00 s:", 12) == 0);
     CHECK_STR(t, row_text(&cells, 6), " saving 11.1 % host 11.1 %");
+    cells_resize(&cells, 5, 60); // one for both
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 4), "turn 1.00 s: reads 11.1 % copy 11.1 % attention 11.1 %");
+    turn.total_ns = 0;
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 4), "expert cache: 0 B of 197 KB; prefetch off, all experts fit");
+    turn.total_ns = 1000000000;
     turn.n_moe_layers = LAYERS; // who need the rows themselves
     cells_resize(&cells, 9, 60);
     pane_draw(&cells, &figures);

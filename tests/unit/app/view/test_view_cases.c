@@ -199,7 +199,7 @@ static void panes(struct harness *t)
                   (unsigned long long)status.prefetch_wasted, status_bound_name(status_bound(figures.now)));
     }
     cells_release(&cells);
-    CHECK_CASES(t, &cases, 0x2e0b91b5f44b7e85);
+    CHECK_CASES(t, &cases, 0x5ca420ad867a6ff8);
 }
 
 static void heats(struct harness *t)
