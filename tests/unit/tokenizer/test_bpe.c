@@ -371,6 +371,13 @@ static void damaged_ranks_are_refused(struct harness *t)
             printf("    case %zu: %d %s\n", i, code, err.text);
         tok_close(tokenizer);
     }
+    // With lines as Windows ends them it is as good.
+    char command[200];
+    tok *same = NULL;
+    snprintf(command, sizeof command, "sed 's/$/\\r/' " DATA "kimi/tiktoken.model >%s", model);
+    CHECK(t, system(command) == 0 && tok_open("tiktoken", model, &same, NULL) == TOK_OK);
+    tok_close(same);
+    CHECK(t, copy_file(DATA "kimi/tiktoken.model", model, NULL) == 0);
     // What stands beside it is JSON, and nothing that only looks like it.
     static const char *const loose[] = {"{\"a\": 'b', \"added_tokens_decoder\": {}}", "{\"added_tokens_decoder\": {},}",
                                         "{\"a\": \"\xFF\", \"added_tokens_decoder\": {}}"};
@@ -454,6 +461,29 @@ static void escapes_find_what_they_say(struct harness *t)
     }
     CHECK(t, search != NULL);
     pattern_search_free(search);
+}
+
+// Numbers of characters that are none, in memory that ends with them.
+static void escapes_without_a_character_are_refused(struct harness *t)
+{
+    static const char *const wrong[] = {"\\x{}", "\\x{",   "\\x{e9", "\\x{0000e9}", "\\x{0000e91}",
+                                        "\\ue9", "\\u00e", "\\u",    "\\x{g}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        size_t length = strlen(wrong[i]);
+        char *text = malloc(length);
+        struct pattern *pattern = NULL;
+        struct tok_err err = {0};
+        if (!CHECK(t, text != NULL))
+            return;
+        memcpy(text, wrong[i], length);
+        struct pattern_source source = {text, length, false, "test"};
+        bool good = strcmp(wrong[i], "\\x{0000e9}") == 0; // as many digits as may be
+        if (!CHECK_EQ(t, pattern_new(&source, &pattern, &err) == TOK_OK, good) ||
+            (!good && !CHECK(t, strstr(err.text, "which this program does not know") != NULL)))
+            printf("    %s: %s\n", wrong[i], err.text);
+        pattern_free(pattern);
+        free(text);
+    }
 }
 
 // V3's with a pattern that takes a time that doubles with each x; NULL: it has been told.
@@ -572,6 +602,7 @@ int main(int argc, char **argv)
         TEST(syllables_have_their_edges),
         TEST(damaged_files_are_refused),
         TEST(escapes_find_what_they_say),
+        TEST(escapes_without_a_character_are_refused),
         TEST(a_pattern_that_explodes_is_stopped),
         TEST(a_pattern_that_explodes_is_cancelled),
     };

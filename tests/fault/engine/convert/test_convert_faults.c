@@ -2,6 +2,7 @@
 // What a conversion reads beside the weights, and its journal, on a disk that refuses: it is said with the file's name,
 // there is no package, and the same command makes the one that an undisturbed disk gives.
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <sys/statvfs.h>
 
@@ -26,6 +27,8 @@ int __real_statvfs64(const char *path, struct statvfs *disk);
 int __wrap_statvfs64(const char *path, struct statvfs *disk);
 int __real_unlink(const char *path);
 int __wrap_unlink(const char *path);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *with, void *(*run)(void *), void *context);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *with, void *(*run)(void *), void *context);
 
 static bool is_refused(const char *call, const char *path)
 {
@@ -68,6 +71,16 @@ int __wrap_statvfs64(const char *path, struct statvfs *disk)
     if (code == 0 && is_refused("statvfs", path))
         disk->f_bavail = 1;
     return code;
+}
+
+// `name` has how many are started before.
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *with, void *(*run)(void *), void *context)
+{
+    if (refused.call && strcmp(refused.call, "thread") == 0 && *refused.name == 0)
+        return EAGAIN;
+    if (refused.call && strcmp(refused.call, "thread") == 0)
+        refused.name++;
+    return __real_pthread_create(thread, with, run, context);
 }
 
 int __wrap_unlink(const char *path)
@@ -159,6 +172,25 @@ static void a_disk_that_is_full(struct harness *t)
     }
 }
 
+// None at all is told, of the first file or, where one has done the work of four, of a later one.
+static void threads_that_cannot_be_started(struct harness *t)
+{
+    struct moe_err err;
+    make_source(t);
+    clear();
+    refused.call = "thread";
+    refused.name = "";
+    fails(t, convert(source, NULL, &err), MOE_NO_MEMORY, &err, "no thread could be started to write it");
+    CHECK(t, err.sys_errno == EAGAIN && access(target, F_OK) != 0);
+    goes_on(t);
+    const struct moe_convert_options four = {.threads = 4};
+    clear();
+    refused.call = "thread";
+    refused.name = "1";
+    fails(t, convert(source, &four, &err), MOE_NO_MEMORY, &err, "no thread could be started to write it");
+    goes_on(t);
+}
+
 static void keep_notice(void *context, const char *notice)
 {
     snprintf(context, 512, "%s", notice);
@@ -190,9 +222,9 @@ static void a_journal_that_cannot_be_removed(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(a_file_beside_the_weights_that_cannot_be_read),
-                                                TEST(a_journal_that_cannot_be_cut), TEST(a_disk_that_is_full),
-                                                TEST(a_journal_that_cannot_be_removed)};
+    static const struct harness_test tests[] = {
+        TEST(a_file_beside_the_weights_that_cannot_be_read), TEST(a_journal_that_cannot_be_cut),
+        TEST(a_disk_that_is_full), TEST(threads_that_cannot_be_started), TEST(a_journal_that_cannot_be_removed)};
     if (!begin_conversions())
         return 2;
     int code = HARNESS_RUN(tests, argc, argv);

@@ -102,6 +102,7 @@ static void sums_are_of_all_that_is_there(struct harness *t)
     CHECK(t, manifest_rows(&manifest) == 7 && manifest_cached(&manifest) == manifest.states[1].record.first);
     manifest_forget_rows(&manifest, 6); // within a record, which goes
     CHECK(t, manifest_rows(&manifest) == 3 && manifest.n_states == 1 && manifest_kv_end(&manifest) == 83);
+    CHECK(t, manifest.states[0].record.first > 0 && manifest_cached(&manifest) == manifest.states[0].record.first);
     manifest_forget_rows(&manifest, 3);
     CHECK(t, manifest_rows(&manifest) == 3 && manifest.n_states == 1);
     manifest_forget_all_rows(&manifest);

@@ -136,6 +136,18 @@ static void an_array_with_room_stays(struct harness *t)
 
 // What a token of real models leaves, layer by layer: latents and index keys, of pools too, heads' keys and values,
 // states; and what a token of a group holds beside its stream: an id, its choice of experts, and its list.
+// A sixteenth of what is left, but 4 at least and 64 at most.
+static void copies_by_numbers(struct harness *t)
+{
+    enum { STATE = 1000, ONE = 16 * STATE };
+    static const struct {
+        uint64_t left, copies;
+    } table[] = {{0, 4},         {4 * ONE, 4},       {5 * ONE - 1, 4}, {5 * ONE, 5},   {6 * ONE - 1, 5},
+                 {63 * ONE, 63}, {64 * ONE - 1, 63}, {64 * ONE, 64},   {65 * ONE, 64}, {UINT64_MAX, 64}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        CHECK_EQ(t, memory_copies(STATE, table[i].left), table[i].copies);
+}
+
 static void real_models_keep_what_they_say(struct harness *t)
 {
     enum { FLOAT = sizeof(float) };
@@ -178,6 +190,7 @@ static void real_models_keep_what_they_say(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(rows_stay_while_arrays_grow), TEST(too_much_is_refused),
-                                                TEST(an_array_with_room_stays), TEST(real_models_keep_what_they_say)};
+                                                TEST(an_array_with_room_stays), TEST(real_models_keep_what_they_say),
+                                                TEST(copies_by_numbers)};
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -27,6 +27,7 @@ static const struct way ways[] = {
     {.name = "smallest", .session = {.prefill_chunk = 8, .prefill_group = 8, .ring = 1}},
     {.name = "half", .cache = 1, .kv_type = MOE_KV_F16, .session = {.prefill_chunk = 3, .prefill_group = 9}},
     {.name = "half, token by token", .cache = 1, .session = {.prefill_chunk = 1}},
+    {.name = "half, predicted", .cache = 1, .session = {.prefetch = MOE_PREFETCH_ROUTER_SHARED, .ring = 1}},
     {.name = "two tiers", .two_tiers = true, .host = 1, .session = {.prefill_chunk = 32}},
     {.name = "two tiers, all", .two_tiers = true, .host = MOE_CACHE_ALL, .cache = 1},
 };
@@ -64,26 +65,33 @@ static bool all_there(const struct moe_telemetry *s)
     return there;
 }
 
-// With a small host cache it is chance which expert has left it by then: `host` false, what comes from there and from
-// disk is told together.
-static void say_step(struct cases *cases, const moe_session *session, bool host)
+// With a small host cache it is chance which expert has left it by then: what comes from there and from disk is told
+// together. Which prediction was in time is chance, too: then nothing is told.
+enum places { ALL_PLACES, HOST_OR_DISK, NO_PLACES };
+
+static enum places places_of(const struct way *way)
+{
+    return way->session.prefetch ? NO_PLACES : way->host == 1 ? HOST_OR_DISK : ALL_PLACES;
+}
+
+static void say_step(struct cases *cases, const moe_session *session, enum places places)
 {
     const struct moe_telemetry *s = moe_session_telemetry(session);
     cases_say(cases, "step %" PRIu64 " at %u: %u rows, %d %d, length %u", s->step, s->position, s->rows, s->decode,
               s->stopped, moe_session_length(session));
-    if (all_there(s))
+    if (places != NO_PLACES && all_there(s))
         cases_say(cases, ", %" PRIu64 " launches", s->launches);
     for (uint32_t l = 0; l < s->n_moe_layers; l++) {
         const struct moe_layer_record *layer = &s->layers[l];
         cases_say(cases, "\n %u:", layer->layer);
-        for (int i = 0; host && i < MOE_ORIGINS; i++)
+        for (int i = 0; places == ALL_PLACES && i < MOE_ORIGINS; i++)
             cases_say(cases, " %u", layer->n_from[i]);
-        if (!host)
+        if (places == HOST_OR_DISK)
             cases_say(cases, " %u %u", layer->n_from[MOE_FROM_DEVICE],
                       layer->n_from[MOE_FROM_HOST] + layer->n_from[MOE_FROM_DISK]);
         for (uint32_t k = 0; s->choices && k < s->top_k; k++)
             cases_say(cases, "%c%u from %u", k ? ',' : ';', s->choices[l * s->top_k + k].expert,
-                      host ? s->choices[l * s->top_k + k].origin : 0);
+                      places == ALL_PLACES ? s->choices[l * s->top_k + k].origin : 0);
     }
     cases_say(cases, "\n");
 }
@@ -115,7 +123,15 @@ static int hear_row(void *context, uint32_t position, const float *logits)
     return 0;
 }
 
-static void say_session(struct harness *t, struct cases *cases, moe_session *session, bool host)
+static void hear_predictions(void *context, uint32_t position, const struct moe_prediction *predictions)
+{
+    cases_say(context, "predicted for %u:", position);
+    for (int i = 0; i < MOE_PREDICTORS; i++)
+        cases_say(context, " %u of %u", predictions[i].right, predictions[i].predicted);
+    cases_say(context, "\n");
+}
+
+static void say_session(struct harness *t, struct cases *cases, moe_session *session, enum places places)
 {
     int32_t ids[MOST_IDS];
     struct moe_err err = {.text = ""};
@@ -125,7 +141,7 @@ static void say_session(struct harness *t, struct cases *cases, moe_session *ses
     struct moe_feed feed = {
         .ids = ids, .count = N_PROMPT, .borders = {5, 11}, .progress = hear_progress, .context = &heard};
     CHECK_EQ(t, moe_session_prefill(session, &feed, &err), 0);
-    say_step(cases, session, host);
+    say_step(cases, session, places);
     feed = (struct moe_feed){.ids = ids + N_PROMPT,
                              .count = N_AGAIN,
                              .position = N_PROMPT,
@@ -133,17 +149,17 @@ static void say_session(struct harness *t, struct cases *cases, moe_session *ses
                              .on_hidden = hear_hidden,
                              .context = &heard};
     CHECK_EQ(t, moe_session_prefill(session, &feed, &err), 0);
-    say_step(cases, session, host);
+    say_step(cases, session, places);
     for (int i = N_PROMPT + N_AGAIN; i < MOST_IDS; i++) {
         CHECK_EQ(t, moe_session_decode(session, ids[i], &err), 0);
-        say_step(cases, session, host);
+        say_step(cases, session, places);
     }
     for (uint32_t length = 0; length <= MOST_IDS + 1; length++)
         cases_say(cases, "%s%u", length ? " " : "floors ", moe_session_floor(session, length));
     struct moe_stats stats = moe_session_stats(session);
     cases_say(cases, "\n%" PRIu64 " + %" PRIu64 " tokens, %" PRIu64 " waits, asked %" PRIu64 "\n",
               stats.prefilled_tokens, stats.decoded_tokens, stats.waits, stats.hits + stats.misses);
-    if (host)
+    if (places == ALL_PLACES)
         cases_say(cases, "hits %" PRIu64 ", evictions %" PRIu64 ", %" PRIu64 " bytes\n", stats.hits, stats.evictions,
                   stats.bytes_read);
     if (*err.text)
@@ -172,7 +188,12 @@ static void say_way(struct harness *t, struct cases *cases, const char *director
     struct moe_session_options session_options = way->session;
     moe_model *model = NULL;
     moe_session *session = NULL;
-    session_options.prefetch = MOE_PREFETCH_OFF;
+    if (session_options.prefetch) {
+        session_options.on_predictions = hear_predictions;
+        session_options.predictions_context = cases;
+    } else {
+        session_options.prefetch = MOE_PREFETCH_OFF;
+    }
     session_options.kv_type = way->kv_type;
     session_options.without |= MOE_WITHOUT_READ_AHEAD; // which ends when the choice is known, by chance
     cases_say(cases, "== %s\n", way->name);
@@ -190,7 +211,7 @@ static void say_way(struct harness *t, struct cases *cases, const char *director
         plan = moe_model_cache(model);
         say_description(cases, moe_model_describe(model));
         say_plan(cases, &plan);
-        say_session(t, cases, session, way->host != 1);
+        say_session(t, cases, session, places_of(way));
     }
     moe_session_close(session);
     moe_model_close(model);
@@ -202,17 +223,17 @@ static void each_family_in_each_way(struct harness *t)
         const char *name, *folder;
         uint64_t digest;
     } models[] = {
-        {"tiny-a", "package", 0x8fcc325201287d1d},
-        {"tiny-c", "package", 0xc8cef2ba9575b6c5},
-        {"ck-v3-groups-mlx", "checkpoint", 0x876a095a0aed3fa9},
-        {"ck-v32-mlx", "checkpoint", 0x0328e5d31be5fea8},
-        {"ck-glm-52-mlx", "checkpoint", 0x97c4d6835533e284},
-        {"ck-qwen35moe-mlx", "checkpoint", 0xd0140746d1e209e1},
-        {"ck-qwen3next-mlx", "checkpoint", 0xe2f52429be5dfbf3},
-        {"ck-kimi-linear-mlx", "checkpoint", 0x714bee6f7bc76024},
-        {"ck-kimi-k3-mlx", "checkpoint", 0x41770abdc2411a38},
-        {"gguf-glm5-next", "checkpoint", 0xc8bb2f871e82e306},
-        {"gguf-sizes", "checkpoint", 0x0548d8df059ebac1},
+        {"tiny-a", "package", 0x7efe488e9bb68953},
+        {"tiny-c", "package", 0xf50d708d13129ca6},
+        {"ck-v3-groups-mlx", "checkpoint", 0x5f6407da758db315},
+        {"ck-v32-mlx", "checkpoint", 0xc29fc972e2133bef},
+        {"ck-glm-52-mlx", "checkpoint", 0x6cbe736399481470},
+        {"ck-qwen35moe-mlx", "checkpoint", 0xd2cad22c6b277ba4},
+        {"ck-qwen3next-mlx", "checkpoint", 0x77416408595349f6},
+        {"ck-kimi-linear-mlx", "checkpoint", 0xc0e6c44487e4966f},
+        {"ck-kimi-k3-mlx", "checkpoint", 0x7cf1113b6e55827c},
+        {"gguf-glm5-next", "checkpoint", 0xfd7f17f7fc8de502},
+        {"gguf-sizes", "checkpoint", 0x7e4792d4128e619c},
     };
     for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
         struct cases cases = cases_begin(models[m].name);
