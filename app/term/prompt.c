@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include <readline/history.h>
 #include <readline/readline.h>
@@ -86,13 +87,42 @@ static void draw_line(void)
     prompt.undrawn = false;
 }
 
+// Where a line ends within a character, readline 8.2 takes its bytes for one when it goes back and for several when it
+// goes on: vi's E goes to and fro for ever. They become a replacement.
+static void end_with_character(void)
+{
+    mbstate_t state = {0};
+    int begin = rl_end - 1;
+    while (begin > 0 && ((unsigned char)rl_line_buffer[begin] & 0xC0) == 0x80)
+        begin--;
+    bool leads = begin >= 0 && begin + 1 < rl_end && (unsigned char)rl_line_buffer[begin] >= 0xC0;
+    size_t length = leads ? (size_t)(rl_end - begin) : 0;
+    if (!leads || MB_CUR_MAX == 1 || mbrlen(rl_line_buffer + begin, length, &state) == length)
+        return;
+    int point = rl_point < begin ? rl_point : begin;
+    rl_delete_text(begin, rl_end);
+    rl_point = begin;
+    rl_insert_text("\xEF\xBF\xBD");
+    rl_point = point;
+}
+
+static void read_char(void)
+{
+    bool searches = RL_ISSTATE(RL_STATE_NSEARCH);
+    rl_callback_read_char();
+    if (searches && !RL_ISSTATE(RL_STATE_NSEARCH))
+        recall_end_search(&prompt.recall);
+}
+
 // Takes a byte, behind which so many wait. What comes singly is drawn as ever.
 static void take_key(size_t waiting)
 {
     enum { BURST = 64, LONG_LINE = 1024 };
+    if (prompt_vi_command())
+        end_with_character();
     if (!draws() && (waiting > BURST || (waiting > 1 && rl_end > LONG_LINE)))
         rl_redisplay_function = draw_later;
-    rl_callback_read_char();
+    read_char();
 }
 
 // readline ends its line where it was drawn last.
@@ -258,7 +288,7 @@ static void bind_keys(void)
 #define SEARCH(function)                                                                                               \
     static int note_and_##function(int count, int code)                                                                \
     {                                                                                                                  \
-        recall_note_draft(&prompt.recall);                                                                             \
+        recall_begin_search(&prompt.recall);                                                                           \
         return rl_##function(count, code);                                                                             \
     }
 SEARCH(noninc_forward_search)
@@ -271,10 +301,12 @@ SEARCH(noninc_reverse_search)
     static int plain_##function(int count, int code)                                                                   \
     {                                                                                                                  \
         Keymap map = rl_get_keymap();                                                                                  \
-        recall_note_draft(&prompt.recall);                                                                             \
+        recall_begin_search(&prompt.recall);                                                                           \
         rl_set_keymap(vi_insertion_keymap);                                                                            \
         int status = rl_##function(count, code);                                                                       \
         rl_set_keymap(map);                                                                                            \
+        if (!RL_ISSTATE(RL_STATE_NSEARCH))                                                                             \
+            recall_end_search(&prompt.recall);                                                                         \
         return status;                                                                                                 \
     }
 VI_SEARCH(vi_search)
@@ -564,7 +596,7 @@ static void type_next(void)
     } else if (typed_take_paste_begin(&prompt.typed)) { // in no search, which would end with its first line
         prompt.pasting = true;
         if (RL_ISSTATE(IN_THE_MIDDLE) && typed_put(&prompt.typed, leave, 1))
-            rl_callback_read_char();
+            read_char();
     } else {
         take_key(typed_left(&prompt.typed));
     }
@@ -622,7 +654,7 @@ bool prompt_interrupt(void)
 {
     if (RL_ISSTATE(RL_STATE_MULTIKEY)) { // see prompt_cancel
         rl_stuff_char('\007');
-        rl_callback_read_char();
+        read_char();
         take_bell_out();
     }
     if (prompt.pasting)

@@ -60,9 +60,9 @@ static void unsave_line(void)
     free(bell);
 }
 
-// The draft that was left for a line of the history, which readline keeps aside until then; malloc'd, NULL: none, or no
-// memory. It stays aside if it is kept. The line that is being edited stays.
-static char *left_draft(bool kept)
+// Puts `draft`, or NULL, into the place of what readline keeps aside while a line of the history is edited. Returns
+// what was there; malloc'd, NULL: nothing, or no memory. The line that is being edited stays.
+static char *change_aside(const char *draft)
 {
     char *line = strdup(rl_line_buffer ? rl_line_buffer : "");
     if (!line)
@@ -72,23 +72,25 @@ static char *left_draft(bool kept)
     rl_undo_list = NULL;
     rl_replace_line("", 0);
     unsave_line();
-    char *draft = rl_end ? strdup(rl_line_buffer) : NULL;
-    if (draft && kept)
-        rl_maybe_save_line(); // its undo list, too
-    else
-        rl_free_undo_list();
+    char *before = rl_end ? strdup(rl_line_buffer) : NULL;
+    rl_free_undo_list();
     rl_undo_list = NULL;
+    if (draft) {
+        rl_replace_line(draft, 0);
+        rl_maybe_save_line();
+        rl_undo_list = NULL;
+    }
     rl_replace_line(line, 0);
     rl_undo_list = undo;
     rl_point = point;
     free(line);
-    return draft;
+    return before;
 }
 
 // That draft, and one that a search took the place of.
 void recall_remember_left(struct recall *recall)
 {
-    char *draft = left_draft(false);
+    char *draft = change_aside(NULL);
     if (recall->searched_from)
         add(recall, recall->searched_from);
     if (draft)
@@ -111,20 +113,32 @@ bool recall_remember(struct recall *recall, const char *text)
     return !recall->lost;
 }
 
-void recall_note_draft(struct recall *recall)
+void recall_begin_search(struct recall *recall)
 {
     bool at_end = where_history() == history_length;
-    char *draft = at_end && rl_end ? strdup(rl_line_buffer) : at_end ? NULL : left_draft(true);
-    if (!draft)
-        return;
-    if (at_end) {
+    char *draft = !at_end ? change_aside(NULL) : rl_end ? strdup(rl_line_buffer) : NULL;
+    if (at_end && draft) {
         recall_remember_left(recall);
         using_history();
-    } else if (recall->searched_from) {
-        add(recall, recall->searched_from);
+    } else if (!at_end) { // what was changed in a line of the history is its own from here on
+        rl_maybe_replace_line();
+        rl_undo_list = NULL;
     }
+    if (!draft)
+        return;
+    if (recall->searched_from)
+        add(recall, recall->searched_from);
     free(recall->searched_from);
     recall->searched_from = draft;
+}
+
+void recall_end_search(struct recall *recall)
+{
+    if (where_history() == history_length)
+        return;
+    free(change_aside(recall->searched_from ? recall->searched_from : ""));
+    free(recall->searched_from);
+    recall->searched_from = NULL;
 }
 
 char *recall_adopted_words(char *out, size_t size, size_t count)

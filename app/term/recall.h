@@ -38,8 +38,11 @@ extern const char recall_lost_words[]; // for people, then
 bool recall_remember(struct recall *recall, const char *text);
 // The drafts that were left become lines of the history: the line is being sent.
 void recall_remember_left(struct recall *recall);
-// A search that readline does not keep the draft for begins.
-void recall_note_draft(struct recall *recall);
+// Around a search that readline does not keep the draft for; it may end in the history, where the draft is aside then,
+// as after Up. readline 8.2 itself would let the draft and a line of the history share one list of what can be undone,
+// and fall over it at the end of the line.
+void recall_begin_search(struct recall *recall);
+void recall_end_search(struct recall *recall);
 // The draft as it is now: once it has been so for a moment its file has it. Returns when this is to be called again at
 // the latest, in milliseconds; -1: when something else is.
 int recall_keep_draft(struct recall *recall, const char *text, uint64_t now_ms);
