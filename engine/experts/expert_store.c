@@ -161,7 +161,7 @@ static uint64_t *count_of(struct expert_layer_counts *counts, enum moe_origin or
     return by_origin[origin];
 }
 
-static int note(expert_store *store, const struct expert_request *request, struct moe_err *err)
+int expert_trace(expert_store *store, const struct expert_request *request, struct moe_err *err)
 {
     if (!store->trace || !request->n)
         return MOE_OK;
@@ -196,8 +196,8 @@ int expert_acquire(expert_store *store, const struct expert_request *request, st
                    struct moe_err *err)
 {
     int failed = check_request(store, request, err);
-    if (!failed)
-        failed = note(store, request, err);
+    if (!failed && !request->ahead)
+        failed = expert_trace(store, request, err);
     if (!failed)
         failed = make_room(store, request, err);
     if (failed)
@@ -256,7 +256,7 @@ int expert_note_uses(expert_store *store, const struct expert_request *request, 
 {
     int failed = check_request(store, request, err);
     if (!failed)
-        failed = note(store, request, err);
+        failed = expert_trace(store, request, err);
     if (failed)
         return failed;
     ask_for_all(store, request, places);

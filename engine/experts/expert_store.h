@@ -81,9 +81,12 @@ struct expert_request {
     bool (*cancelled)(void *);
     void *context;
     uint32_t rows; // tokens that wait for them, for the trace; 0: 1
+    bool ahead;    // of their turn: whether anybody needs them is told when that comes, by expert_trace
 };
 int expert_acquire(expert_store *store, const struct expert_request *request, struct expert_place *places,
                    struct moe_err *err);
+// Writes into the trace what was asked for `ahead`, now that it is known how many tokens need it.
+int expert_trace(expert_store *store, const struct expert_request *request, struct moe_err *err);
 // Takes in what has arrived. True: the device's next op may use the place. Never blocks.
 bool expert_ready(expert_store *store, const struct expert_place *place);
 // Blocks until the expert's bytes are where the device's next op finds them. A failed read: MOE_IO with layer, expert,

@@ -38,9 +38,7 @@ static int ask(struct sweep *sweep, expert_store *store, struct moe_err *err)
                                          .use = CACHE_PREFILL,
                                          .cancelled = sweep->of.cancelled,
                                          .context = sweep->of.context,
-                                         .rows = 1};
-        if (sweep->next.layer == sweep->of.layer)
-            request.rows = sweep->of.first[id + 1] - sweep->of.first[id];
+                                         .ahead = true};
         code = expert_acquire(store, &request, entry(sweep, sweep->asked), err);
         sweep->asked += !code;
         sweep->next.expert += !code;
@@ -99,10 +97,20 @@ const struct expert_place *sweep_peek(struct sweep *sweep, uint32_t ahead)
 int sweep_done(struct sweep *sweep, expert_store *store, gpu *g, struct moe_err *err)
 {
     uint64_t *fence = &sweep->fences[sweep->done % sweep->behind];
-    expert_release(store, entry(sweep, sweep->done), 1);
+    const struct expert_place *place = entry(sweep, sweep->done);
+    int32_t id = (int32_t)place->expert;
+    struct expert_request used = {.layer = place->layer,
+                                  .ids = &id,
+                                  .n = 1,
+                                  .use = CACHE_PREFILL,
+                                  .rows = sweep->of.first[id + 1] - sweep->of.first[id]};
+    expert_release(store, place, 1);
     sweep->done++;
     gpu_fence_wait(g, *fence);
     *fence = gpu_fence(g);
+    int code = expert_trace(store, &used, err);
+    if (code)
+        return code;
     skip_idle(sweep, store);
     return ask(sweep, store, err);
 }

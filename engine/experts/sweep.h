@@ -45,7 +45,7 @@ int sweep_begin(struct sweep *sweep, expert_store *store, const struct sweep_lay
 const struct expert_place *sweep_next(struct sweep *sweep);
 // The one whose turn comes `ahead` after it, if it was asked for and is busy, and so are those before it; NULL else.
 const struct expert_place *sweep_peek(struct sweep *sweep, uint32_t ahead);
-// Its ops were enqueued. Releases it and asks for more.
+// Its ops were enqueued. Releases it, has it in the trace and asks for more.
 int sweep_done(struct sweep *sweep, expert_store *store, gpu *g, struct moe_err *err);
 // Releases everything.
 void sweep_drop(struct sweep *sweep, expert_store *store);

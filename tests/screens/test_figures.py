@@ -5,6 +5,7 @@ heat map, /stats, /inspect, the line after an answer, /sessions, export, JSON) t
 import json
 import os
 import re
+import struct
 import time
 
 from rig import ROOT, SCRATCH, Screen, Terminal, environment, expect, main, run, same
@@ -104,6 +105,25 @@ def check_reads(s):
         expect(near((ahead + late + missed + wasted) * EXPERT, read), "%s: %r" % (name, pane))
     foretold, used, wasted = map(int, re.findall(r"(\d+) read ahead, (\d+) used, (\d+) wasted", text)[-1])
     same((foretold, wasted), (used + wasted, pane["since start"][5]))
+
+
+def traced(path):
+    """The requests of a routing trace, as moechat-trace(5) has them: (is of a prompt, layer, tokens, experts)."""
+    data, at = open(path, "rb").read(), 64
+    while at + 10 <= len(data):
+        kind, _, layer, tokens, n = struct.unpack_from("<BBHIH", data, at)
+        yield kind, layer, tokens, n
+        at += 10 + 2 * n
+
+
+def test_a_trace_has_what_was_asked_for_and_by_how_many_tokens():
+    path, prompt = SCRATCH + "/long.trace", " ".join(["fox wood king Ada chess boat"] * 20)
+    got = json.loads(run(["run", "--json", *MODEL, "--group", "32", "--max-tokens", "2", "--trace", path, "-p", prompt]).stdout)
+    experts, requests = got["experts"], list(traced(path))
+    expect(experts["wasted"] > 0, "nothing was read ahead in vain: %r" % experts)
+    same(sum(n for _, _, _, n in requests), experts["hits"] + experts["misses"])
+    for layer in range(1, 7):
+        same(sum(tokens * n for kind, at, tokens, n in requests if kind and at == layer), 4 * got["prefilled_tokens"])
 
 
 def test_all_faces_tell_the_same():
