@@ -550,6 +550,7 @@ static void *run(void *argument)
     lower_priority(worker->nice_value);
     struct event event = {.kind = EVENT_FAILED};
     if (backend->ops->open(backend->self, on_progress, worker, &event.failed) == 0) {
+        steps_begin_conversation(&worker->steps); // which policy of prefetch it has is known from now on
         atomic_store(&worker->ready, true);
         atomic_store(&worker->loaded, true);
         event = (struct event){.kind = EVENT_READY};

@@ -203,9 +203,11 @@ static void take_figures(struct tui *tui, struct status_figures *figures)
 {
     struct talk *talk = &tui->talk;
     bool answering = talk->state == TALK_ANSWERING, known = worker_figures(talk->worker, &tui->figures);
-    static const struct tally none;
-    bool left = !answering && talk_left_figures(talk);
-    const struct tally *turn = left ? &none : &tui->figures.tallies[FIGURES_TURN];
+    const struct tally none = {.policy = tui->figures.tallies[FIGURES_PROGRAM].policy};
+    const struct tally *turn = &tui->figures.tallies[FIGURES_TURN];
+    // A prompt has no answer's tokens: those are of the turn before, until the worker comes to this one.
+    bool left = answering ? !talk->begun && turn->answer_steps : talk_left_figures(talk);
+    turn = left || !turn->policy ? &none : turn;
     known = known && !left;
     const struct moe_telemetry *of = answering ? last_step(&tui->figures) : tui->figures.sums[FIGURES_TURN];
     status_take(figures, known ? of : NULL, turn);

@@ -126,6 +126,24 @@ def test_a_trace_has_what_was_asked_for_and_by_how_many_tokens():
         same(sum(tokens * n for kind, at, tokens, n in requests if kind and at == layer), 4 * got["prefilled_tokens"])
 
 
+def test_the_row_knows_whether_prefetch_is_on_and_what_is_of_the_turn_before():
+    model = MODEL[:-1] + ["router"]
+    s = Chat(model + ["--session", "row", "--max-tokens", "7"], env=environment(TERM="linux"), columns=220, rows=70)
+    s.until("Send a message")
+    expect("prefetch off" not in s.text() and "prefetch 0 used, 0 wasted" in s.text(), s.text())
+    answered = lambda t: " idle " in t.text().splitlines()[-2] and "expert hits" in t.text().splitlines()[-2]
+    s.keys("hello there\r", answered)
+    s.keys("/undo\r", "Took back 1")
+    expect("prefetch off" not in s.text() and "expert hits" not in s.text().splitlines()[-2], s.text())
+    s.keys("hello there\r", answered)
+    s.keys("chess and wood " * 200 + "\r", "reading the prompt")
+    row = s.text().splitlines()[-2]
+    expect("tokens/s" not in row and "mean" not in row, row)
+    s.keys("\x1b", "the message stays")
+    s.send("/quit\r")
+    same(s.finish(), 0)
+
+
 def test_all_faces_tell_the_same():
     s = Chat(MODEL + ["--session", "faces", "--max-tokens", "7"], env=environment(TERM="linux"), columns=220, rows=70)
     s.until("Send a message")
