@@ -154,7 +154,9 @@ GOLDENS := $(filter-out tests/golden/long-%,$(ALL_GOLDENS))
 SCREENS := $(wildcard tests/screens/*.sh tests/screens/test_*.py)
 CHUNKS   = --chunk 1 --chunk 7 --chunk 64 --chunk 0
 # Plain C takes its time with long texts; its way of reading is one, whatever the chunk.
-CHUNKS_ON = $(if $(filter ref,$(2)),$(if $(filter %/demo-1100,$(1)),--chunk 0,$(if $(filter %/demo-1500,$(1)),--chunk 1 --chunk 0,$(CHUNKS))),$(CHUNKS))
+CHUNKS_ref_demo-1100 = --chunk 0
+CHUNKS_ref_demo-1500 = --chunk 1 --chunk 0
+CHUNKS_ON = $(or $(CHUNKS_$(2)_$(notdir $(1))),$(CHUNKS))
 # Packages, and checkpoints as they are; what runs as it is is packed on one device, for packing is the same on all.
 PACKED = $(filter tests/golden/gguf-% tests/golden/mlx-%,$(GOLDENS))
 GOLDENS_ON = $(foreach g,$(filter-out tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(1) $(call CHUNKS_ON,$(g),$(1)) $(if \

@@ -6,16 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
-#include <wchar.h>
 
 #include <readline/history.h>
 #include <readline/readline.h>
 
+#include "app/term/bounds.h"
 #include "app/term/inputrc.h"
 #include "app/term/keymaps.h"
 #include "app/term/keys.h"
+#include "app/term/matches.h"
 #include "app/term/recall.h"
 #include "app/term/term.h"
 
@@ -87,25 +87,6 @@ static void draw_line(void)
     prompt.undrawn = false;
 }
 
-// Where a line ends within a character, readline 8.2 takes its bytes for one when it goes back and for several when it
-// goes on: vi's E goes to and fro for ever. They become a replacement.
-static void end_with_character(void)
-{
-    mbstate_t state = {0};
-    int begin = rl_end - 1;
-    while (begin > 0 && ((unsigned char)rl_line_buffer[begin] & 0xC0) == 0x80)
-        begin--;
-    bool leads = begin >= 0 && begin + 1 < rl_end && (unsigned char)rl_line_buffer[begin] >= 0xC0;
-    size_t length = leads ? (size_t)(rl_end - begin) : 0;
-    if (!leads || MB_CUR_MAX == 1 || mbrlen(rl_line_buffer + begin, length, &state) == length)
-        return;
-    int point = rl_point < begin ? rl_point : begin;
-    rl_delete_text(begin, rl_end);
-    rl_point = begin;
-    rl_insert_text("\xEF\xBF\xBD");
-    rl_point = point;
-}
-
 static void read_char(void)
 {
     bool searches = RL_ISSTATE(RL_STATE_NSEARCH);
@@ -119,7 +100,7 @@ static void take_key(size_t waiting)
 {
     enum { BURST = 64, LONG_LINE = 1024 };
     if (prompt_vi_command())
-        end_with_character();
+        bounds_end_with_character();
     if (!draws() && (waiting > BURST || (waiting > 1 && rl_end > LONG_LINE)))
         rl_redisplay_function = draw_later;
     read_char();
@@ -285,19 +266,9 @@ static void bind_keys(void)
             rl_bind_keyseq_if_unbound_in_map(usual[i].sequence, rl_named_function(usual[i].function), maps[map]);
 }
 
+// vi's / and n match patterns, which takes the square of a line's length: seconds where one of the history is a long
+// paste. In any other keymap readline looks for the text itself.
 #define SEARCH(function)                                                                                               \
-    static int note_and_##function(int count, int code)                                                                \
-    {                                                                                                                  \
-        recall_begin_search(&prompt.recall);                                                                           \
-        return rl_##function(count, code);                                                                             \
-    }
-SEARCH(noninc_forward_search)
-SEARCH(noninc_reverse_search)
-#undef SEARCH
-
-// vi's match patterns, which takes the square of a line's length: seconds where one of the history is a long paste. In
-// any other keymap readline looks for the text itself.
-#define VI_SEARCH(function)                                                                                            \
     static int plain_##function(int count, int code)                                                                   \
     {                                                                                                                  \
         Keymap map = rl_get_keymap();                                                                                  \
@@ -309,9 +280,11 @@ SEARCH(noninc_reverse_search)
             recall_end_search(&prompt.recall);                                                                         \
         return status;                                                                                                 \
     }
-VI_SEARCH(vi_search)
-VI_SEARCH(vi_search_again)
-#undef VI_SEARCH
+SEARCH(vi_search)
+SEARCH(vi_search_again)
+SEARCH(noninc_forward_search)
+SEARCH(noninc_reverse_search)
+#undef SEARCH
 
 static void bind_searches(void)
 {
@@ -319,8 +292,8 @@ static void bind_searches(void)
     bind_instead("?", vi_movement_keymap, rl_vi_search, plain_vi_search);
     bind_instead("n", vi_movement_keymap, rl_vi_search_again, plain_vi_search_again);
     bind_instead("N", vi_movement_keymap, rl_vi_search_again, plain_vi_search_again);
-    bind_instead("\033n", emacs_standard_keymap, rl_noninc_forward_search, note_and_noninc_forward_search);
-    bind_instead("\033p", emacs_standard_keymap, rl_noninc_reverse_search, note_and_noninc_reverse_search);
+    bind_instead("\033n", emacs_standard_keymap, rl_noninc_forward_search, plain_noninc_forward_search);
+    bind_instead("\033p", emacs_standard_keymap, rl_noninc_reverse_search, plain_noninc_reverse_search);
 }
 
 static void on_line(char *line)
@@ -342,38 +315,16 @@ static void on_line(char *line)
     prompt.in_line = false;
 }
 
-// readline wants an array that begins with what the words have in common; all of them malloc'd.
 static char **attempt(const char *word, int start, int end)
 {
     struct candidates found = {0};
     rl_attempted_completion_over = 1; // names of files are no words of a message
     if (!prompt.face.complete || !prompt.face.complete(prompt.face.context, &found, rl_line_buffer, (size_t)end))
         return NULL;
-    char **matches = found.count && found.start == (size_t)start ? calloc(found.count + 2, sizeof *matches) : NULL;
-    if (!matches) {
-        candidates_release(&found);
-        return NULL;
-    }
-    size_t common = strlen(found.words[0]);
-    for (size_t i = 0; i < found.count; i++) {
-        matches[i + 1] = found.words[i];
-        size_t same = 0;
-        while (same < common && found.words[i][same] == found.words[0][same])
-            same++;
-        common = same;
-    }
-    while (common && ((unsigned char)found.words[0][common] & 0xC0) == 0x80) // whole characters
-        common--;
-    // What has nothing in common but what was typed, somewhere, leaves that as it is.
-    bool begins = strncmp(found.words[0], word, strlen(word)) == 0;
-    matches[0] = found.count == 1 || begins ? strndup(found.words[0], common) : strdup(word);
-    rl_completion_append_character = common && found.words[0][common - 1] == '/' ? '\0' : ' ';
-    if (found.count == 1) { // alone it stands in the first place
-        free(matches[1]);
-        matches[1] = NULL;
-    }
-    free(found.words);
-    return matches;
+    if (found.start == (size_t)start)
+        return matches_of(&found, word);
+    candidates_release(&found);
+    return NULL;
 }
 
 static void offer(char **matches, int count, int longest)
@@ -416,51 +367,6 @@ static bool set_hooks(void)
     return true;
 }
 
-// readline 8.2 reads behind its line where columns are 32767 or 65535, and where a line of some 1000 bytes stands on a
-// screen of one row; where the terminal does not wrap lines it takes a column off, and divides by those that are left.
-static void keep_in_bounds(void)
-{
-    enum { LEAST_ROWS = 2, LEAST_COLUMNS = 4 };
-    int rows, columns;
-    if (!term_size(&rows, &columns))
-        return;
-    int kept_rows = rows < LEAST_ROWS ? LEAST_ROWS : rows > TERM_MOST_CELLS ? TERM_MOST_CELLS : rows;
-    int kept_columns = columns < LEAST_COLUMNS ? LEAST_COLUMNS : columns > TERM_MOST_CELLS ? TERM_MOST_CELLS : columns;
-    if (kept_rows != rows || kept_columns != columns)
-        rl_set_screen_size(kept_rows, kept_columns);
-}
-
-static void forget_line(char *line)
-{
-    free(line);
-}
-
-// readline 8.2 reads behind the lines that it keeps of what it drew when these have to grow: where a terminal's cursor
-// goes along one row only, and where a draft of wide characters is resized. So they grow now, with nothing behind them:
-// 6 ms.
-static void grow_lines(void)
-{
-    enum { LONG = 256 << 10 };
-    FILE *out = rl_outstream, *nowhere = fopen("/dev/null", "w");
-    char *line = malloc(LONG + 1);
-    if (nowhere && line) {
-        memset(line, ' ', LONG);
-        line[LONG] = 0;
-        rl_outstream = nowhere;
-        rl_tty_set_echoing(1);
-        rl_callback_handler_install("", forget_line);
-        rl_insert_text(line);
-        rl_redisplay();
-        rl_replace_line("", 1);
-        rl_redisplay();
-        rl_callback_handler_remove();
-        rl_outstream = out;
-    }
-    free(line);
-    if (nowhere)
-        fclose(nowhere);
-}
-
 // Ours, then what moechat's own inputrc changes; last what must be so.
 static void read_bindings(void)
 {
@@ -500,7 +406,7 @@ bool prompt_open(const struct prompt_face *face)
     if (draws())
         rl_variable_bind("show-all-if-ambiguous", "on"); // the window is in nobody's way; an inputrc may say otherwise
     inputrc_initialize();
-    keep_in_bounds();
+    bounds_keep_screen();
     read_bindings();
     prompt.recall.not_kept = face->not_kept;
     prompt.recall.context = face->context;
@@ -511,7 +417,7 @@ bool prompt_open(const struct prompt_face *face)
         prompt_show("");
         return true;
     }
-    grow_lines();
+    bounds_grow_lines();
     const char *pastes = rl_variable_value("enable-bracketed-paste");
     return term_raw(pastes && strcmp(pastes, "on") == 0);
 }
@@ -550,7 +456,7 @@ void prompt_show(const char *draft)
 {
     prompt.shown = true;
     rl_reset_screen_size(); // it may have changed while nothing was shown
-    keep_in_bounds();
+    bounds_keep_screen();
     rl_tty_set_echoing(1); // else readline takes it from the settings that its own preparation would have read
     rl_callback_handler_install(prompt.label, on_line);
     if (*draft) {
@@ -683,7 +589,7 @@ void prompt_refresh(void)
 void prompt_resize(void)
 {
     rl_resize_terminal();
-    keep_in_bounds();
+    bounds_keep_screen();
 }
 
 // vi's mode, as show-mode-in-prompt asks for it; "" without.

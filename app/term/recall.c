@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Through readline's history, which is all that readline calls have in common here.
+// Moves drafts in and out of readline's history and of the line that it keeps aside.
 #include "app/term/recall.h"
 
 #include <errno.h>
