@@ -49,6 +49,84 @@ bool sealed_render(struct json_out *json, struct bytes *out)
     return fine;
 }
 
+// What of a line has to be in its object. json-c leaves out what it is refused memory for, and says nothing of it.
+struct content {
+    size_t marks; // its colons and commas
+    size_t bytes; // of names and strings
+    size_t nulls;
+};
+
+// The code of an escape with its four digits, which json-c has seen to; -1: there is none.
+static long escaped(const char *at, const char *end)
+{
+    char digits[5] = "";
+    if (end - at < 6 || at[0] != '\\' || at[1] != 'u')
+        return -1;
+    memcpy(digits, at + 2, 4);
+    return strtol(digits, NULL, 16);
+}
+
+// A string behind its first quote; returns its last one, or the line's end.
+static const char *weigh_string(const char *at, const char *end, struct content *content)
+{
+    enum { PAIR = 0x36, PAIRED = 0x37 }; // the first six bits of a character beyond 16 bits, in two escapes
+    for (; at < end && *at != '"'; at++, content->bytes++) {
+        long code = escaped(at, end);
+        if (code >= 0) {
+            at += 5;
+            content->bytes += code >= 0x800 ? 2 : code >= 0x80 ? 1 : 0;
+            if (code >> 10 == PAIR && escaped(at + 1, end) >> 10 == PAIRED) {
+                at += 6;
+                content->bytes++;
+            }
+        } else if (*at == '\\' && end - at > 1) {
+            at++;
+        }
+    }
+    return at;
+}
+
+static struct content content_of_line(const char *line, size_t length)
+{
+    struct content content = {0};
+    for (const char *at = line, *end = line + length; at < end; at++) {
+        if (*at == '"')
+            at = weigh_string(at + 1, end, &content);
+        content.marks += at < end && (*at == ',' || *at == ':');
+        content.nulls += at < end && *at == 'n';
+    }
+    return content;
+}
+
+static void add_content(struct json_object *value, struct content *content)
+{
+    size_t members = 0;
+    if (json_object_is_type(value, json_type_object)) {
+        json_object_object_foreach(value, name, member)
+        {
+            content->bytes += strlen(name);
+            content->marks += members++ ? 2 : 1;
+            add_content(member, content);
+        }
+    } else if (json_object_is_type(value, json_type_array)) {
+        size_t n = json_object_array_length(value);
+        content->marks += n ? n - 1 : 0;
+        for (size_t i = 0; i < n; i++)
+            add_content(json_object_array_get_idx(value, i), content);
+    } else if (json_object_is_type(value, json_type_string)) {
+        content->bytes += (size_t)json_object_get_string_len(value);
+    } else {
+        content->nulls += !value;
+    }
+}
+
+static bool has_all(struct json_object *object, const char *line, size_t length)
+{
+    struct content want = content_of_line(line, length), got = {0};
+    add_content(object, &got);
+    return got.marks == want.marks && got.bytes == want.bytes && got.nulls == want.nulls;
+}
+
 // NULL as sealed_parse says.
 static struct json_object *parse_line(const char *line, size_t length)
 {
@@ -63,7 +141,8 @@ static struct json_object *parse_line(const char *line, size_t length)
     json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
     struct json_object *object = json_tokener_parse_ex(tokener, line, (int)length);
     bool whole = json_tokener_get_error(tokener) == json_tokener_success &&
-                 json_tokener_get_parse_end(tokener) == length && json_object_is_type(object, json_type_object);
+                 json_tokener_get_parse_end(tokener) == length && json_object_is_type(object, json_type_object) &&
+                 has_all(object, line, length);
     json_tokener_free(tokener);
     if (whole)
         return object;

@@ -18,8 +18,8 @@
 bool sealed_render(struct json_out *json, struct bytes *out);
 // The same of an object that is text already, from its { to its }, and not empty.
 bool sealed_line(const char *object, size_t length, struct bytes *out);
-// The object of a line without its newline; NULL when it is no such line or its sum is wrong, or, with errno ENOMEM
-// (else 0), when there is no memory. The caller frees it.
+// The object of a line without its newline; NULL when it is no such line, names a field twice or has a wrong sum, or,
+// with errno ENOMEM (else 0), when there is no memory. The caller frees it.
 struct json_object *sealed_parse(const char *line, size_t length, uint64_t *sum);
 // The same where the sum is wrong, for who can tell by other sums what of it is true.
 struct json_object *sealed_parse_broken(const char *line, size_t length);

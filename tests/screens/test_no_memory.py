@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every allocation that the program itself makes, one after the other, refused: what is saved can be read, and a status
-of 0 means that all was done. (json-c's own are left alone: it falls over those, so it is asked for little, and only when
-there is room.)"""
+of 0 means that all was done. (Of json-c's own, which it falls over at times, those are
+tried that a session is read with, and a sample of a model's.)"""
 import os
 import resource
 import shutil
+import signal
 import subprocess
 
 from rig import *
@@ -62,6 +63,12 @@ static int refused(void *caller)
 void *malloc(size_t n) { return refused(__builtin_return_address(0)) ? NULL : __libc_malloc(n); }
 void *calloc(size_t a, size_t b) { return refused(__builtin_return_address(0)) ? NULL : __libc_calloc(a, b); }
 void *realloc(void *p, size_t n) { return refused(__builtin_return_address(0)) ? NULL : __libc_realloc(p, n); }
+char *strdup(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = refused(__builtin_return_address(0)) ? NULL : __libc_malloc(size);
+    return copy ? memcpy(copy, text, size) : NULL;
+}
 """
 
 
@@ -84,8 +91,9 @@ def refusing(before, args, check, within=None, step=1):
         if within:
             env["REFUSE_IN"] = within
         result = run(args, env=env)
-        expect(0 <= result.returncode <= 4, "allocation %d ends it with %d: %r" % (n, result.returncode, result.stderr))
-        expect(result.returncode == 0 or result.stderr + result.stdout, "allocation %d: nothing is said" % n)
+        falls = within == "libjson-c" and result.returncode == -signal.SIGSEGV  # over a name that it has no memory for
+        expect(0 <= result.returncode <= 4 or falls, "allocation %d ends it with %d: %r" % (n, result.returncode, result.stderr))
+        expect(result.returncode <= 0 or result.stderr + result.stdout, "allocation %d: nothing is said" % n)
         check(n, result)
         statuses[result.returncode] = statuses.get(result.returncode, 0) + 1
         with open(count) as file:
@@ -129,6 +137,16 @@ def test_sessions_are_listed_and_compacted_or_it_is_said():
     refusing(lambda: None, ["sessions", "compact"], lambda n, r: same((n, held()), (n, OLD)))
     refusing(lambda: None, ["sessions", "show", "s"],
              lambda n, r: expect(r.returncode or OLD.encode() in r.stdout, "%d: %r" % (n, r.stdout)))
+
+
+def test_what_json_c_leaves_out_of_a_session_is_noticed():
+    shutil.rmtree(STORE, ignore_errors=True)
+    # The byte is in a field that lines may lack.
+    same(run(["run", "-p", "one", "--session", "s"] + script(b"turn\ntext a\xff\n")).returncode, 0)
+    args = ["sessions", "export", "s", "json"]
+    whole = run(args).stdout
+    expect(b"61ff" in whole, "%r" % whole)
+    refusing(lambda: None, args, lambda n, r: expect(r.returncode or r.stdout == whole, "%d: %r" % (n, r.stdout)), "libjson-c")
 
 
 def test_a_model_answers_as_ever_or_says_why_not():

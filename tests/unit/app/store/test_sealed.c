@@ -129,9 +129,29 @@ static void what_is_no_such_line(struct harness *t)
     CHECK(t, !sealed_parse("", 0, &sum) && !sealed_parse("{}", 2, &sum));
 }
 
+// What json-c makes of a line is held against the line, so whatever a line can say has to be weighed as json-c does.
+static void whole_lines_are_whole(struct harness *t)
+{
+    static const char *const whole[] = {
+        "\"\":\"\"",
+        "\"a\\u00e9\":\"\\u0000\\u007f\\u0080\\u07ff\\u0800\\uffff\"",
+        "\"s\":\"\\ud83d\\ude00 \\ud83d \\ud83d\\u0041 \\ude00 \\ud83d\"",
+        "\"s\":\"\\\\\\\" , : n [ { \\/ \\n\\r\\t\\b\\f\xc3\xa9\",\"n\":null,\"l\":[null,[],{},[1 , "
+        "2],true,false,{\"m\" : 0.5}]",
+    };
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        struct json_object *object = parsed(whole[i]);
+        if (!CHECK(t, object != NULL))
+            printf("    %s\n", whole[i]);
+        json_object_put(object);
+    }
+    CHECK(t, !parsed("\"a\":1,\"a\":1")); // which of the two?
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(fields_are_written_plainly), TEST(numbers_have_their_edges),
-                                                TEST(words_have_their_edges), TEST(what_is_no_such_line)};
+                                                TEST(words_have_their_edges), TEST(what_is_no_such_line),
+                                                TEST(whole_lines_are_whole)};
     return HARNESS_RUN(tests, argc, argv);
 }
