@@ -91,7 +91,8 @@ const char *part_unfit(const struct part *part)
                ? "a message has more than the 64 MiB that a session holds; send less at once"
            : part->ids.count > PART_IDS_LIMIT
                ? "a message has more than the 16777216 tokens that a session holds; send less at once"
-               : NULL;
+           : part->number == UINT32_MAX ? "the session's part numbers are used up; begin another conversation (/new)"
+                                        : NULL;
 }
 
 bool part_render(const struct part *part, struct bytes *line)

@@ -72,6 +72,53 @@ bool saved_adopt(struct saved *saved, struct saved_tree tree)
     return fine && branches_go(&saved->manifest, last);
 }
 
+// How many parts of a list that ascends have a smaller number; *found: one has it.
+static size_t count_below(const struct part *parts, size_t n, int64_t number, bool *found)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if ((int64_t)parts[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *found = *found || (low < n && (int64_t)parts[low].number == number);
+    return low;
+}
+
+// The place of the part of that number among all, -1: there is none.
+static int64_t place_of(const struct saved_content *content, int64_t number)
+{
+    bool found = false;
+    size_t below = count_below(content->parts, content->n_parts, number, &found) +
+                   count_below(content->others, content->n_others, number, &found);
+    return found ? (int64_t)below : -1;
+}
+
+// Numbers that leave none for what follows are told anew, from 0 on: a damaged line may have any.
+static void number_anew(struct saved_content *content)
+{
+    size_t n_parts = content->n_parts, n_others = content->n_others;
+    uint32_t last = n_parts ? content->parts[n_parts - 1].number : 0;
+    if (n_others && content->others[n_others - 1].number > last)
+        last = content->others[n_others - 1].number;
+    if (last < UINT32_MAX - PARTS_LIMIT)
+        return;
+    for (size_t i = 0; i < n_parts + n_others; i++) {
+        struct part *part = i < n_parts ? &content->parts[i] : &content->others[i - n_parts];
+        int64_t after = part->after == PART_NONE ? PART_NONE : place_of(content, part->after);
+        part->after = part->after != PART_NONE && after < 0 ? UINT32_MAX : after; // none has that
+    }
+    if (content->manifest.undone)
+        content->manifest.undone = (uint32_t)(place_of(content, (int64_t)content->manifest.undone - 1) + 1);
+    for (size_t i = 0, n = 0; i < n_parts || n < n_others;) {
+        bool own = n == n_others || (i < n_parts && content->parts[i].number < content->others[n].number);
+        uint32_t number = (uint32_t)(i + n);
+        *(own ? &content->parts[i++].number : &content->others[n++].number) = number;
+    }
+}
+
 // Makes a session of the saved one's name, or of that and a number, that begins with what was read of another.
 static enum store_code begin_with(struct saved *saved, const struct saved_content *content, struct store_error *error)
 {
@@ -105,9 +152,10 @@ static bool take_rows(struct saved *saved, const char *name, const struct saved_
 }
 
 // A new session that begins with what could be read of a damaged one.
-static enum store_code recover(struct saved *saved, const char *name, const struct saved_content *content,
+static enum store_code recover(struct saved *saved, const char *name, struct saved_content *content,
                                struct store_error *error)
 {
+    number_anew(content);
     saved->store->io->close(saved->store->io->context, saved->lock);
     saved->lock = -1;
     own_file_release(&saved->transcript);

@@ -1364,6 +1364,47 @@ def sealed(body):
     return b'{"sum":"%016x",%s\n' % (xxhash.XXH3_64bits(body, ctypes.c_size_t(len(body))), body)
 
 
+def numbered(name, part, number, *files):
+    """Gives a part that number, with sums that are right."""
+    def anew(old):
+        bodies = [line[len(b'{"sum":"0123456789abcdef",'):] for line in old.splitlines()]
+        return b"".join(sealed(re.sub(b'"part":%d,' % part, b'"part":%d,' % number, body)) for body in bodies)
+
+    for file in files:
+        changed(name, file, anew)
+
+
+def test_a_session_whose_numbers_run_out_goes_on_or_says_so():
+    lines("high", "one", "two")
+    numbered("high", 3, 4294967293, "transcript.jsonl")  # the last answer
+    changed("high", "session.json", lambda old: old[:len(old) // 2])
+    for name, words in (("high", b"go on"), ("high-recovered", b"and on")):
+        result = run(["run", "--session", name, "-p", words.decode()] + script(ECHO))
+        same((result.returncode, result.stdout), (0, words))
+        expect(b"not saved" not in result.stderr, result.stderr)
+    shown = run(["sessions", "show", "high-recovered"]).stdout
+    expect(b"Assistant: and on" in shown and b"You: go on" in shown and b"You: one" in shown, shown)
+    same(re.findall(b'"part":([0-9]+)', run(["sessions", "export", "high-recovered", "json"]).stdout), [b"%d" % n for n in range(8)])
+    lines("last", "one", "two")
+    numbered("last", 3, 4294967293, "transcript.jsonl")
+    transcript = open(os.path.join(STORE, "last", "transcript.jsonl"), "rb").read().splitlines()[3]
+
+    def named(old):
+        body = re.sub(b'"part":3,', b'"part":4294967293,', old.rstrip(b"\n")[len(b'{"sum":"0123456789abcdef",'):])
+        body = re.sub(b'"next_part":4', b'"next_part":4294967294', body)
+        at = body.index(b'"part":4294967293')
+        line = transcript + b"\n"
+        body = body[:at] + re.sub(b'"bytes":[0-9]+,"sum":"[0-9a-f]+"', b'"bytes":%d,"sum":"%s"' % (len(line), line[8:24]), body[at:], 1)
+        return sealed(body)
+
+    changed("last", "session.json", named)
+    expect(b"damaged" not in run(["sessions", "show", "last"], together=True).stdout, "its text is whole")
+    result = run(["run", "--session", "last", "-p", "go on"] + script(ECHO))
+    same((result.returncode, result.stdout), (1, b"go on"))
+    expect(b"the session's part numbers are used up; begin another conversation" in result.stderr, result.stderr)
+    expect("last-recovered" not in names() and b"Assistant: two" in run(["sessions", "show", "last"]).stdout, names())
+
+
 def test_a_session_of_a_newer_moechat_is_refused_and_left():
     lines("newer", "one", "two")
     while names()[0] != "newer":  # another one was used in the same second

@@ -139,7 +139,8 @@ static const struct sealed_change changes[] = {
     {"\"template\":\"c\"", "\"template\":\"" LETTERS_64 "\"", false},
     {"\"next_part\":6", "\"next_part\":5", false},
     {"\"next_part\":6", "\"next_part\":4294967294", true},
-    {"\"next_part\":6", "\"next_part\":4294967295", false},
+    {"\"next_part\":6", "\"next_part\":4294967295", true}, // none is left
+    {"\"next_part\":6", "\"next_part\":4294967296", false},
     {"\"undone\":4", "\"undone\":\"x\"", true}, // it is not known
     {"\"parts\":[", "\"ports\":[", false},
     {"\"role\":\"user\",\"offset\":0", "\"role\":\"robot\",\"offset\":0", false},
