@@ -236,5 +236,7 @@ int main(int argc, char **argv)
         TEST(records_bring_all_rows_back),
         TEST(while_all_are_chosen_nothing_is_lost),
     };
+    struct setup first = usual(0);
+    open_driver(&first);
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -121,5 +121,7 @@ int main(int argc, char **argv)
         TEST(splits_never_change_a_bit), TEST(feeds_of_any_length),           TEST(cuts_inside_a_pool),
         TEST(records_bring_pools_back),  TEST(looking_ahead_changes_nothing),
     };
+    struct setup first = usual(0);
+    open_driver(&first);
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -443,5 +443,7 @@ int main(int argc, char **argv)
         TEST(a_cancel_keeps_whole_groups),
         TEST(a_turn_costs_its_own_tokens),
     };
+    struct setup first = usual(0);
+    open_driver(&first);
     return HARNESS_RUN(tests, argc, argv);
 }
