@@ -4,11 +4,13 @@
 
     python3 tests/bench/beside_llama.py gpu|cpu [--shape NAME[:LAYERS]]... [--mix MIX] [--rounds N] [--threads N]
                                         [--folder DIR] [--llama-bench FILE | --build-llama DIR] [--prompts N,...] [--depths N,...]
+                                        [--experts SHARE]
 
 Makes GGUFs of random weights in the shapes named (tests/bench/configs, with make_gguf.py: numpy and gguf), lets llama-bench
 and `moechat bench` read prompts and decode behind them in turn, ROUNDS times, and prints a table in Markdown: medians,
 their ratio and both versions. Everything is kept on the device, rows are float16; llama.cpp has flash attention and
-batches of 2048. On a CPU a figure can be wall clock or, with --processor, tokens a second of processor time, which other
+batches of 2048. With --experts the device has that share of them and host memory all: moechat as its tiers (a slot is any
+expert's), llama.cpp as the layers that --n-cpu-moe leaves there, the others' experts computed by the CPU. On a CPU a figure can be wall clock or, with --processor, tokens a second of processor time, which other
 work on the machine disturbs less.
 
 --build-llama takes llama.cpp's sources (those that llama-cpp-python's source package has in vendor/llama.cpp will do) and
@@ -61,10 +63,16 @@ class Moechat(Peer):
     def version(self):
         return self.run([self.args.moechat, "--version"])[0].split("\n")[0].strip()
 
+    def caches(self):
+        if self.args.experts == 1:
+            return ["--expert-cache", "all"]
+        info = json.loads(self.run([self.args.moechat, "info", "-m", self.file, "--json"])[0])
+        return ["--expert-cache", str(int(info["all_experts_bytes"] * self.args.experts)), "--host-cache", "all"]
+
     def time(self, prompt, answer):
         out, seconds = self.run([
-            self.args.moechat, "bench", "-m", self.file, "--device", self.args.device, "--expert-cache", "all",
-            "--prefill-tokens", str(max(prompt, 1)), "--decode-tokens", str(max(answer, 1)), "--runs", "1", "--json"])
+            self.args.moechat, "bench", "-m", self.file, "--device", self.args.device,
+            "--prefill-tokens", str(max(prompt, 1)), "--decode-tokens", str(max(answer, 1)), "--runs", "1", "--json"] + self.caches())
         figures = json.loads(out)
         return figures["decode_tokens_per_s" if answer else "prefill_tokens_per_s"], seconds
 
@@ -83,7 +91,14 @@ class Llama(Peer):
         sizes = ["-p", "0", "-n", str(answer), "-d", str(prompt)] if answer else ["-p", str(prompt), "-n", "0"]
         gpu = self.args.device == "gpu"
         return [self.args.llama_bench, "-m", self.file, "-ngl", "99" if gpu else "0", "-fa", "1", "-ub", "2048",
-                "-t", str(self.args.threads), "-r", "1", "-o", "jsonl"] + sizes + self.more
+                "-t", str(self.args.threads), "-r", "1", "-o", "jsonl"] + sizes + self.on_cpu() + self.more
+
+    def on_cpu(self):
+        if self.args.experts == 1:
+            return []
+        info = json.loads(self.run([self.args.moechat, "info", "-m", self.file, "--json"])[0])
+        dense = info["n_layers"] - info["n_moe_layers"]  # --n-cpu-moe counts layers from the first
+        return ["-ncmoe", str(dense + round(info["n_moe_layers"] * (1 - self.args.experts)))]
 
     def aborts(self):
         return subprocess.run(self.command(4, 0), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode
@@ -141,7 +156,8 @@ def measure(args, shape):
         ours, theirs = found[size, "moechat"], found[size, "llama.cpp"]
         what = f"decode behind {size[0]}" if size[1] else f"prompt of {size[0]}"
         ratio = statistics.median(a / b for a, b in zip(ours, theirs))
-        print(f"| {shape.replace(':', ', layers: ')} | {what} | {statistics.median(ours):.4g} | "
+        there = "" if args.experts == 1 else f", {args.experts:.0%} of the experts on the device"
+        print(f"| {shape.replace(':', ', layers: ')}{there} | {what} | {statistics.median(ours):.4g} | "
               f"{statistics.median(theirs):.4g} | {ratio:.2f} |", flush=True)
     return peers
 
@@ -161,6 +177,7 @@ def main():
     parser.add_argument("--answer", type=int, default=64, help="tokens decoded")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--processor", action="store_true", help="tokens a second of processor time")
+    parser.add_argument("--experts", type=float, default=1.0, metavar="SHARE", help="of them on the device, all in host memory")
     parser.add_argument("--folder", default="build/beside_llama", help="where the files are made and kept")
     parser.add_argument("--moechat", default=os.path.join(ROOT, "moechat"))
     parser.add_argument("--llama-bench", default=shutil.which("llama-bench"))
