@@ -82,13 +82,22 @@ int file_read(const struct file_range *range, void *target, struct moe_err *err)
     return MOE_OK;
 }
 
+int file_sync(int fd)
+{
+    int code;
+    do
+        code = fsync(fd);
+    while (code && errno == EINTR);
+    return code;
+}
+
 int file_make_durable(const char *directory, struct moe_err *err)
 {
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return moe_fail_file(err, MOE_IO, directory, errno, "cannot be opened");
     int code =
-        fsync(fd) && errno != EINVAL ? moe_fail_file(err, MOE_IO, directory, errno, "cannot be synced to disk") : 0;
+        file_sync(fd) && errno != EINVAL ? moe_fail_file(err, MOE_IO, directory, errno, "cannot be synced to disk") : 0;
     close(fd);
     return code;
 }

@@ -14,6 +14,8 @@ const char *file_base_name(const char *path); // behind its last slash
 // The folder that it is in: what stands before its last slash, "/" in the root, "." where it has none. Cut to size.
 void file_folder(const char *path, char *folder, size_t size);
 
+// Syncs a file; a signal that comes meanwhile is no error. As fsync.
+int file_sync(int fd);
 // Syncs a directory, so that the names in it last.
 int file_make_durable(const char *directory, struct moe_err *err);
 

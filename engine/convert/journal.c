@@ -21,15 +21,15 @@ enum { MOST_BYTES = 1 << 20, LINE_BYTES = 256 };
 
 static int append(struct journal *j, const char *line, struct moe_err *err)
 {
-    size_t length = strlen(line);
-    ssize_t wrote;
-    do
-        wrote = write(j->fd, line, length);
-    while (wrote < 0 && errno == EINTR);
-    if (wrote == (ssize_t)length && fsync(j->fd) == 0)
-        return MOE_OK;
-    return moe_fail_file(err, MOE_IO, j->path, wrote >= 0 && wrote < (ssize_t)length ? ENOSPC : errno,
-                         "cannot be written");
+    size_t length = strlen(line), done = 0;
+    while (done < length) {
+        ssize_t wrote = write(j->fd, line + done, length - done);
+        if (wrote > 0)
+            done += (size_t)wrote;
+        else if (wrote == 0 || errno != EINTR)
+            return moe_fail_file(err, MOE_IO, j->path, wrote == 0 ? ENOSPC : errno, "cannot be written");
+    }
+    return file_sync(j->fd) ? moe_fail_file(err, MOE_IO, j->path, errno, "cannot be written") : MOE_OK;
 }
 
 static int remember(struct journal *j, const struct journal_file *entry, struct moe_err *err)

@@ -143,7 +143,7 @@ static int write_text(const char *path, const char *text, struct moe_err *err)
             close(fd);
         return code;
     }
-    bool good = fputs(text, file) >= 0 && fflush(file) == 0 && fsync(fileno(file)) == 0;
+    bool good = fputs(text, file) >= 0 && fflush(file) == 0 && file_sync(fileno(file)) == 0;
     int code = good ? MOE_OK : moe_fail_file(err, MOE_IO, path, errno, "cannot be written");
     if (fclose(file) && !code)
         code = moe_fail_file(err, MOE_IO, path, errno, "cannot be written");

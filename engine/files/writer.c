@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "engine/base/err.h"
+#include "engine/base/file.h"
 
 enum { MOST_THREADS = 64, BLOCK = 4096 };
 
@@ -193,7 +194,7 @@ static int finish(struct work *w, char sha256[65])
         return moe_fail_file(&w->err, MOE_NO_MEMORY, w->path, 0, "libcrypto could not hash it");
     for (size_t i = 0; i < 32; i++)
         snprintf(sha256 + 2 * i, 3, "%02x", digest[i]);
-    if (fsync(w->fd))
+    if (file_sync(w->fd))
         return moe_fail_file(&w->err, MOE_IO, w->path, errno, "cannot be written");
     return MOE_OK;
 }

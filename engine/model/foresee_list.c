@@ -136,12 +136,15 @@ struct gathering {
     uint32_t *next; // of each model, the number that comes next
 };
 
-// Appends text of a name, in which a pattern's letters stand for themselves.
+// Appends text of a name, in which a pattern's letters stand for themselves. A - that it begins with would be an
+// option's.
 static void put_literal(char *pattern, size_t size, const char *text, size_t length)
 {
     size_t at = strlen(pattern);
-    for (size_t i = 0; i < length && at + 4 <= size; i++)
-        at += (size_t)snprintf(pattern + at, size - at, strchr("[*?", text[i]) ? "[%c]" : "%c", text[i]);
+    for (size_t i = 0; i < length && at + 4 <= size; i++) {
+        const char *special = at ? "[*?" : "-[*?";
+        at += (size_t)snprintf(pattern + at, size - at, strchr(special, text[i]) ? "[%c]" : "%c", text[i]);
+    }
 }
 
 static struct moe_listed *model_of(struct gathering *g, const char *path, const char *suffix,

@@ -17,11 +17,21 @@ static struct {
     const char *call, *name;
 } refused;
 
+// Every other write and sync of the file of this name ends for a signal, and writes do half of what they are to.
+static struct {
+    const char *name;
+    unsigned calls;
+} interrupted;
+
 int __real_open64(const char *path, int flags, ...);
 ssize_t __real_pread64(int fd, void *to, size_t length, off_t offset);
+ssize_t __real_write(int fd, const void *from, size_t length);
+int __real_fsync(int fd);
 int __real_ftruncate64(int fd, off_t length);
 int __wrap_open64(const char *path, int flags, ...);
 ssize_t __wrap_pread64(int fd, void *to, size_t length, off_t offset);
+ssize_t __wrap_write(int fd, const void *from, size_t length);
+int __wrap_fsync(int fd);
 int __wrap_ftruncate64(int fd, off_t length);
 int __real_statvfs64(const char *path, struct statvfs *disk);
 int __wrap_statvfs64(const char *path, struct statvfs *disk);
@@ -57,6 +67,27 @@ int __wrap_open64(const char *path, int flags, ...)
 ssize_t __wrap_pread64(int fd, void *to, size_t length, off_t offset)
 {
     return is_refused_to("pread", fd) ? -1 : __real_pread64(fd, to, length, offset);
+}
+
+static bool is_interrupted(int fd)
+{
+    if (!interrupted.name || !is_named(fd, interrupted.name) || interrupted.calls++ % 2)
+        return false;
+    errno = EINTR;
+    return true;
+}
+
+ssize_t __wrap_write(int fd, const void *from, size_t length)
+{
+    if (is_interrupted(fd))
+        return -1;
+    bool half = interrupted.name && length > 1 && is_named(fd, interrupted.name);
+    return __real_write(fd, from, half ? length / 2 : length);
+}
+
+int __wrap_fsync(int fd)
+{
+    return is_interrupted(fd) ? -1 : __real_fsync(fd);
 }
 
 int __wrap_ftruncate64(int fd, off_t length)
@@ -196,6 +227,22 @@ static void keep_notice(void *context, const char *notice)
     snprintf(context, 512, "%s", notice);
 }
 
+// A signal that comes while its lines are written is no error of the disk.
+static void a_journal_that_signals_interrupt(struct harness *t)
+{
+    static const char *const names[] = {"convert.journal", "resident.safetensors", "model.json", "target.partial"};
+    make_source(t);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        clear();
+        interrupted.name = names[i];
+        interrupted.calls = 0;
+        goes_on(t);
+        interrupted.name = NULL;
+        if (!CHECK(t, interrupted.calls > 0))
+            printf("    %s\n", names[i]);
+    }
+}
+
 // The package has its name, its journal is left, as where the process is killed just then: it is said, and the same
 // command ends it. Another is refused as ever.
 static void a_journal_that_cannot_be_removed(struct harness *t)
@@ -223,8 +270,13 @@ static void a_journal_that_cannot_be_removed(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(a_file_beside_the_weights_that_cannot_be_read), TEST(a_journal_that_cannot_be_cut),
-        TEST(a_disk_that_is_full), TEST(threads_that_cannot_be_started), TEST(a_journal_that_cannot_be_removed)};
+        TEST(a_file_beside_the_weights_that_cannot_be_read),
+        TEST(a_journal_that_cannot_be_cut),
+        TEST(a_disk_that_is_full),
+        TEST(threads_that_cannot_be_started),
+        TEST(a_journal_that_signals_interrupt),
+        TEST(a_journal_that_cannot_be_removed),
+    };
     if (!begin_conversions())
         return 2;
     int code = HARNESS_RUN(tests, argc, argv);

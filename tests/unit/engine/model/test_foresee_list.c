@@ -48,6 +48,11 @@ static void parts_make_models(struct harness *t)
         CHECK(t, fnmatch(l.models[1].pattern, "b1x.gguf", 0) != 0);
         moe_listing_release(&l);
     }
+    if (read_text(t, "-b-Q8_0.gguf\n", &l)) { // no option of the command that takes it
+        CHECK_STR(t, l.models[0].pattern, "[-]b-Q8_0.gguf");
+        CHECK_EQ(t, fnmatch(l.models[0].pattern, "-b-Q8_0.gguf", 0), 0);
+        moe_listing_release(&l);
+    }
     if (read_text(t, "a-Q6_K-00001-of-00002.gguf\na-Q6_K-00001-of-00003.gguf\n", &l)) { // two models, neither whole
         CHECK(t, l.n_models == 2 && l.models[0].missing == 2 && l.models[1].missing == 2 && !l.models[0].sized);
         moe_listing_release(&l);
