@@ -296,7 +296,7 @@ gpu *gpu_open_bare(const struct gpu_options *options, enum gpu_shape shape, stru
     if (!pick_device(g, options, err))
         goto free_gpu;
     choose_kernels(g, options, shape);
-    jobs_begin(g); // beside what follows
+    jobs_begin(g, options); // beside what follows
     if (!open_queue(g, options->profile, err))
         goto free_gpu;
 #ifdef M_MXFAST

@@ -176,16 +176,19 @@ char *ptx_of_two_groups(const char *ptx);
 void program_close(struct program *p);
 void programs_close(gpu *g);
 
-// jobs.c: starts helpers for what the program of all ops lacks in the cache, where that is worth it; and waits for
-// them, with progress. Returns how many there were.
-void jobs_begin(gpu *g);
+// jobs.c: starts helpers for what the program of all ops, and those of the options' formats, lack in the cache, where
+// that is worth it; and waits for them, with progress. Returns how many there were.
+void jobs_begin(gpu *g, const struct gpu_options *options);
 unsigned jobs_wait(gpu *g, const struct gpu_options *options);
-// The same, both, for formats and a token's kinds.
-void jobs_do_formats(gpu *g, const struct gpu_format *formats, unsigned n, uint64_t kinds,
-                     const struct gpu_options *options);
+// The same, both, for formats alone.
+void jobs_do_formats(gpu *g, const struct gpu_format *formats, unsigned n, const struct gpu_options *options);
 
 // formats.c: the program for a matrix: NULL, that of all ops. False: it was not opened.
 bool format_program(const gpu *g, const struct args_matrix *m, const struct program **program);
+// Of n formats those whose programs are still to be built, which may be fewer. Returns how many.
+unsigned formats_lacking(const gpu *g, const struct gpu_format *formats, unsigned n, struct gpu_format *lacking);
+// The kinds of a token's launches that these formats ask for, of which there is no program yet; 0: none go together.
+uint64_t formats_token_kinds(const gpu *g, const struct gpu_format *formats, unsigned n);
 
 // buffer.c
 // Sticky error when not.

@@ -175,8 +175,7 @@ static bool goes_together(uint32_t kind)
     }
 }
 
-// Those of its program that these formats ask for; 0: there is none to be opened.
-static uint64_t token_kinds(const gpu *g, const struct gpu_format *formats, unsigned n)
+uint64_t formats_token_kinds(const gpu *g, const struct gpu_format *formats, unsigned n)
 {
     uint64_t kinds = g->token_kinds;
     unsigned count = 0;
@@ -185,7 +184,7 @@ static uint64_t token_kinds(const gpu *g, const struct gpu_format *formats, unsi
             kinds |= UINT64_C(1) << formats[i].kind;
     for (uint32_t kind = 0; kind < KIND_COUNT; kind++)
         count += (unsigned)(kinds >> kind & 1);
-    return !g->has_mma || !g->meeting.groups || kinds == g->token_kinds || count > MOST_TOKEN_KINDS ? 0 : kinds;
+    return !g->has_mma || kinds == g->token_kinds || count > MOST_TOKEN_KINDS ? 0 : kinds;
 }
 
 static void say_apart(gpu *g, const char *why)
@@ -259,25 +258,20 @@ static int open_format(gpu *g, const struct gpu_format *f, struct gpu_error *err
     return code;
 }
 
-// In processes of their own, where that is faster.
-static void build_beside(gpu *g, const struct gpu_format *formats, unsigned n, uint64_t kinds,
-                         const struct gpu_options *options)
+unsigned formats_lacking(const gpu *g, const struct gpu_format *formats, unsigned n, struct gpu_format *lacking)
 {
-    struct gpu_format *wanted = calloc(n, sizeof *wanted);
-    unsigned n_wanted = 0;
-    for (unsigned i = 0; wanted && i < n; i++)
-        n_wanted += is_known(&formats[i]) && is_to_be_built(g, &formats[i], &wanted[n_wanted]);
-    if (wanted && (n_wanted || kinds))
-        jobs_do_formats(g, wanted, n_wanted, kinds, options);
-    free(wanted);
+    unsigned n_lacking = 0;
+    for (unsigned i = 0; i < n; i++)
+        n_lacking += is_known(&formats[i]) && is_to_be_built(g, &formats[i], &lacking[n_lacking]);
+    return n_lacking;
 }
 
 int gpu_open_formats(gpu *g, const struct gpu_format *formats, unsigned n, const struct gpu_options *options,
                      struct gpu_error *err)
 {
-    uint64_t kinds = token_kinds(g, formats, n);
+    uint64_t kinds = g->meeting.groups ? formats_token_kinds(g, formats, n) : 0;
     int code = GPU_OK;
-    build_beside(g, formats, n, kinds, options);
+    jobs_do_formats(g, formats, n, options);
     for (unsigned i = 0; i < n && !code; i++) {
         if (options && options->progress)
             options->progress(options->progress_context, kind_name(formats[i].kind), i, n);

@@ -55,6 +55,7 @@ struct gpu_info {
 // Called on the opening thread while kernels are built and warmed up; done <= total.
 typedef void gpu_progress(void *context, const char *what, unsigned done, unsigned total);
 
+struct gpu_format;
 struct gpu_options {
     const char *selector; // NULL or "": the first GPU, else the first CPU. "ref", an index, "cpu", "gpu", or part of a
                           // name or platform
@@ -62,12 +63,16 @@ struct gpu_options {
     const char *cache_dir;
     gpu_progress *progress; // may be NULL
     void *progress_context;
-    unsigned mixers;   // USE_MIXERS of args.h: kernels of others are made ready when they are first used; 0: of all
-    // A program's words, ended by NULL, that is started with one more, a job, to build kernels in processes of their own:
-    // it hands the job to gpu_build. Used where a driver's compiler takes seconds, and there are a cache to leave them in
-    // and processors to do it. What fails is built here, and gpu_notice says so. NULL: there is none, and all is built
-    // here. Stays valid as long as the device.
+    unsigned mixers; // USE_MIXERS of args.h: kernels of others are made ready when they are first used; 0: of all
+    // A program's words, ended by NULL, that is started with one more, a job, to build kernels in processes of their
+    // own: it hands the job to gpu_build. Used where a driver's compiler takes seconds, and there are a cache to leave
+    // them in and processors to do it. What fails is built here, and gpu_notice says so. NULL: there is none, and all
+    // is built here. Stays valid as long as the device.
     const char *const *helper;
+    // What gpu_open_formats is going to be asked for, where that is known: helpers build it beside the rest. Read while
+    // the device is opened.
+    const struct gpu_format *formats;
+    unsigned n_formats;
     bool profile;      // keep the device's own times of its kernels, which makes it slower
     int nice_value;    // for the threads a CPU driver starts, 0 to leave; set before the driver makes them
     bool always_cache; // tests: binaries of all drivers
@@ -146,8 +151,8 @@ uint64_t gpu_copy(gpu *g, gpu_buf *buf, uint64_t offset, const void *source, uin
 uint64_t gpu_copy_back(gpu *g, gpu_buf *buf, uint64_t offset, void *target, uint64_t bytes);
 bool gpu_copy_passed(gpu *g, uint64_t copy); // doesn't block
 void gpu_copy_wait(gpu *g, uint64_t copy);
-// Ops that are enqueued from now on run behind the copy and see its bytes; nobody waits here. Its source stays untouched
-// until it has passed, as ever.
+// Ops that are enqueued from now on run behind the copy and see its bytes; nobody waits here. Its source stays
+// untouched until it has passed, as ever.
 void gpu_follow(gpu *g, uint64_t copy);
 // Blocks until all earlier commands are done and the bytes are there. 0, or a code with *err filled.
 int gpu_read(gpu *g, gpu_buf *buf, uint64_t offset, void *target, uint64_t bytes, struct gpu_error *err);

@@ -64,22 +64,26 @@ static void add_wish(const gpu *g, const struct wish *wish, struct jobs *jobs)
             add_job(g, &parts[i], jobs);
 }
 
-// What is asked for: the program of all ops, or those of formats, with a token's for these kinds, 0: none.
+// What is asked for: the program of all ops or not, and those of formats, with a token's.
 struct asked {
-    const struct gpu_format *formats; // NULL: all ops
+    bool ops;
+    const struct gpu_format *formats;
     unsigned n;
-    uint64_t kinds;
 };
 
 // A job for each part that the cache lacks, the longest first.
 static void add_missing(const gpu *g, const struct asked *asked, struct jobs *jobs)
 {
-    if (!asked->formats)
+    uint64_t kinds = asked->n ? formats_token_kinds(g, asked->formats, asked->n) : 0;
+    struct gpu_format *lacking = calloc(asked->n + 1, sizeof *lacking);
+    unsigned n = lacking ? formats_lacking(g, asked->formats, asked->n, lacking) : 0;
+    if (kinds)
+        add_wish(g, &(struct wish){.of = WISH_TOKEN, .kinds = kinds}, jobs);
+    if (asked->ops)
         add_wish(g, &(struct wish){.of = WISH_ALL}, jobs);
-    if (asked->kinds)
-        add_wish(g, &(struct wish){.of = WISH_TOKEN, .kinds = asked->kinds}, jobs);
-    for (unsigned i = 0; i < asked->n; i++)
-        add_wish(g, &(struct wish){.of = WISH_KIND, .format = asked->formats[i]}, jobs);
+    for (unsigned i = 0; i < n; i++)
+        add_wish(g, &(struct wish){.of = WISH_KIND, .format = lacking[i]}, jobs);
+    free(lacking);
 }
 
 // One job alone is done here as fast.
@@ -119,20 +123,19 @@ static unsigned wait_for(gpu *g, const struct asked *asked, const struct gpu_opt
     return n;
 }
 
-void jobs_begin(gpu *g)
+void jobs_begin(gpu *g, const struct gpu_options *options)
 {
-    begin(g, &(struct asked){.formats = NULL});
+    begin(g, &(struct asked){true, options->formats, options->n_formats});
 }
 
 unsigned jobs_wait(gpu *g, const struct gpu_options *options)
 {
-    return wait_for(g, &(struct asked){.formats = NULL}, options);
+    return wait_for(g, &(struct asked){true, options->formats, options->n_formats}, options);
 }
 
-void jobs_do_formats(gpu *g, const struct gpu_format *formats, unsigned n, uint64_t kinds,
-                     const struct gpu_options *options)
+void jobs_do_formats(gpu *g, const struct gpu_format *formats, unsigned n, const struct gpu_options *options)
 {
-    const struct asked asked = {formats, n, kinds};
+    const struct asked asked = {false, formats, n};
     begin(g, &asked);
     wait_for(g, &asked, options);
 }

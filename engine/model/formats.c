@@ -22,7 +22,7 @@ static void add_token(struct formats *formats, const struct layer_weights *layer
     const struct mla_weights *mla = &layer->mla;
     const struct matrix *const all[] = {&mla->q,           &mla->q_a, &mla->q_b,    &mla->kv_a, &mla->embed_q,
                                         &mla->unembed_out, &mla->o,   &layer->gate, &layer->up, &layer->down};
-    for (size_t i = 0; mla->kv_a.buf && i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; mla->kv_a.at.kind != KIND_NONE && i < sizeof all / sizeof *all; i++)
         add(formats, &all[i]->at, USE_TOKEN);
 }
 

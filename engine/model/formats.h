@@ -14,7 +14,7 @@ struct formats {
     unsigned n;
 };
 
-// Of the resident matrices, which are loaded, and the routed experts of all layers.
+// Of the resident matrices, which may be loaded without a device, and the routed experts of all layers.
 void formats_of(const struct package *package, const struct weights *weights, struct formats *formats);
 
 #endif

@@ -44,13 +44,30 @@ static unsigned mixers_of(const struct shape *s)
     return all;
 }
 
+// What open_formats will ask for, before there is a device: its helpers need not wait for weights.
+static int foresee_formats(const moe_model *model, struct formats *formats, struct moe_err *err)
+{
+    struct weights_source source = {.package = &model->package};
+    struct weights unread;
+    int code = weights_load(NULL, &source, &unread, err);
+    if (!code)
+        formats_of(&model->package, &unread, formats);
+    weights_release(&unread);
+    return code;
+}
+
 static int open_device(moe_model *model, const struct moe_model_options *options, struct moe_err *err)
 {
     struct device_progress to = {options->progress, options->progress_context};
+    struct formats formats = {.n = 0};
+    if (options->kernel_helper && foresee_formats(model, &formats, err))
+        return err->code;
     struct gpu_options device = {
         .selector = options->device,
         .cache_dir = options->kernel_cache_dir,
         .helper = options->kernel_helper,
+        .formats = formats.items,
+        .n_formats = formats.n,
         .progress = options->progress ? device_progress : NULL,
         .progress_context = &to,
         .mixers = mixers_of(&model->package.shape),

@@ -102,6 +102,7 @@ struct weights_source {
 int weights_check(const struct shape *shape, const struct checkpoint *from, struct moe_err *err);
 // package_open, and weights_check of a folder that opens directly. The caller releases the package, unless it fails.
 int weights_open_package(const char *directory, struct package *package, struct moe_err *err);
+// Without a device (NULL) nothing is read: matrices have no buffers.
 int weights_load(gpu *g, const struct weights_source *source, struct weights *weights, struct moe_err *err);
 void weights_release(struct weights *weights);
 

@@ -145,6 +145,7 @@ static void helpers_end_with_their_parent(struct harness *t)
 struct opened {
     char folder[64], cache[96];
     const char *how;
+    unsigned n_formats; // of `foreseen` that are told
     unsigned calls, last, total;
     bool backwards;
 };
@@ -194,6 +195,8 @@ static void on_step(void *context, const char *what, unsigned done, unsigned tot
     o->total = total;
 }
 
+static const struct gpu_format foreseen = {.kind = KIND_Q8_0, .uses = USE_ROWS};
+
 // With few mixers, for PoCL, asked for binaries, takes a second for many a kernel.
 static gpu *open_divided(struct harness *t, struct opened *o, const char *cache, const char *how)
 {
@@ -207,7 +210,9 @@ static gpu *open_divided(struct harness *t, struct opened *o, const char *cache,
                                   .warm_late = true,
                                   .progress = on_step,
                                   .progress_context = o,
-                                  .helper = how ? command : NULL};
+                                  .helper = how ? command : NULL,
+                                  .formats = &foreseen,
+                                  .n_formats = o->n_formats};
     o->calls = o->last = 0;
     gpu *g = gpu_open_shape(&options, GPU_SHAPE_GPU, &err);
     if (!CHECK(t, g != NULL))
@@ -246,6 +251,12 @@ static void computes(struct harness *t, gpu *g)
     gpu_buf_free(b);
 }
 
+static void opens_foreseen(struct harness *t, gpu *g)
+{
+    struct gpu_error err;
+    CHECK(t, g && gpu_open_formats(g, &foreseen, 1, NULL, &err) == GPU_OK);
+}
+
 // The smallest of what is kept.
 static bool remove_smallest(const char *folder)
 {
@@ -272,27 +283,31 @@ static void fails(struct harness *t, struct opened *o, const char *how, const ch
     CHECK(t, remove_smallest(o->cache) && remove_smallest(o->cache));
     gpu *g = open_divided(t, o, o->cache, how);
     notice_has(t, g, notice);
+    opens_foreseen(t, g);
     computes(t, g);
     gpu_close(g);
     CHECK_EQ(t, count_files(o->cache, ".bin"), n);
 }
 
-// Helpers leave each part once, nothing else, and a second start starts none; a kernel that nobody thought of comes
-// later.
+// Helpers leave each part once, a foreseen kind's beside those of all ops, nothing else, and a second start starts
+// none; a kernel that nobody thought of comes later.
 static void parts_are_built_beside_and_loaded(struct harness *t)
 {
     struct opened o;
     begin(t, &o);
+    o.n_formats = 1;
     gpu *g = open_divided(t, &o, o.cache, "build");
     notice_has(t, g, "");
     unsigned n = count_files(o.cache, ".bin");
-    CHECK(t, n > 4 && o.total == 2 * n);
+    CHECK(t, n > 5 && o.total == 2 * n - 1);
     CHECK_EQ(t, count_files(o.cache, ".tmp"), 0);
     computes(t, g);
+    opens_foreseen(t, g);
+    CHECK_EQ(t, count_files(o.cache, ".bin"), n);
     gpu_close(g);
     g = open_divided(t, &o, o.cache, "die");
     notice_has(t, g, "");
-    CHECK_EQ(t, o.total, n);
+    CHECK_EQ(t, o.total, n - 1);
     CHECK_EQ(t, count_files(o.cache, ".bin"), n);
     CHECK(t, g && !g->program.kernels[KERNEL_GQA_TILES] && program_open_late(g, KERNEL_GQA_TILES));
     gpu_close(g);
