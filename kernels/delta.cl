@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Common ground of the delta scan's two shapes: gates.
+// Common ground of the delta scan's shapes: gates, and how a GPU's group shares a head.
+#if !SHAPE_CPU
+#define SCAN_SLICES (SCAN_ITEMS / SCAN_COLUMNS)
+#define SCAN_ROWS (MOST_KEY_DIM / SCAN_SLICES)
+#define SCAN_FOURS (SCAN_ROWS / 4)
+#define SCAN_TEAM (SCAN_ITEMS / SCAN_TOKENS)    // work-items that prepare a token
+#define SCAN_EACH (MOST_KEY_DIM / SCAN_TEAM)    // channels of each
+#define KEY_FOURS (MOST_KEY_DIM / 4)
+#endif
 
 static float softplus(float x)
 {

@@ -5,13 +5,6 @@
 // out = S^T q + (k . q) d, which needs no second look at the state.
 #if !SHAPE_CPU
 
-#define SCAN_SLICES (SCAN_ITEMS / SCAN_COLUMNS)
-#define SCAN_ROWS (MOST_KEY_DIM / SCAN_SLICES)
-#define SCAN_FOURS (SCAN_ROWS / 4)
-#define SCAN_TEAM (SCAN_ITEMS / SCAN_TOKENS)    // work-items that prepare a token
-#define SCAN_EACH (MOST_KEY_DIM / SCAN_TEAM)    // channels of each
-#define KEY_FOURS (MOST_KEY_DIM / 4)
-
 struct scan_space {
     float4 keys[SCAN_TOKENS][KEY_FOURS]; // rows behind key_dim are zero
     float4 queries[SCAN_TOKENS][KEY_FOURS];

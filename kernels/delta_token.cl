@@ -246,7 +246,7 @@ INLINE void token_answer(const struct token_job *job, const struct token_load *l
     token_norm(&job->a->norm, job->head, fma(d, kq, asked), load, out, space->squares);
 }
 
-#if BUILD_PARTS & PART_STATES
+#if BUILD_PARTS & PART_STATES && !defined(TOKEN_PROGRAM)
 // Groups: heads of values.
 __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void delta_token(const struct args_delta_token a, const struct tiling t,
                                                      __global const uchar *taps, __global const uchar *rates,

@@ -13,6 +13,7 @@ first='args.h tiling.h rows.h prelude.cl ptx.cl quant.cl row_norm.cl'
 kinds='kind_grids.h kind_units.cl kind_grid_units.cl kind_tables.cl kind_bytes.cl kind_planes.cl kind_rows.cl kind_words.cl kind_streams.cl kind_lookups.cl kind_pairs.cl kind_pieces.cl kind_pieces_grid.cl kind_pieces_mlx.cl kind_pieces_end.cl kind_near.cl kind_spans.cl'
 parts='route.cl append.cl merge.cl meet.cl'
 teams='matvec_team.cl matvec_mma.cl'
+states='delta.cl delta_token.cl'
 slots='kind_units.cl kind_rows.cl kind_pairs.cl kind_pieces.cl kind_pieces_end.cl kind_near.cl kind_spans.cl matvec_team.cl matvec_mma.cl token_kind.cl'
 matrices='embed.cl kind_dots.cl matvec_cpu.cl matvec_gpu.cl matmul_cpu.cl matmul_gpu.cl matmul_mma.cl q_prime_cpu.cl'
 
@@ -65,7 +66,7 @@ names='kernels_text kind_text token_text token_names token_kind_text token_names
 for name in $names; do echo "extern const char $name[]; extern const size_t ${name}_bytes;"; done
 array kernels_text $first $parts $teams $(others) token.cl token_moe.cl token_mla.cl token_delta.cl # which take functions of others'
 array kind_text $first $kinds $teams $matrices
-array token_text $first $parts token_segment.cl
+array token_text $first $parts $states token_segment.cl
 slot_names | sed 's/.*/#define & OF_SLOT(&)/' | text token_names
 array token_kind_text $slots
 (slot_names && slot_macros) | sort -u | sed 's/.*/#undef &/' | text token_names_end

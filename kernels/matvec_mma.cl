@@ -75,7 +75,7 @@ INLINE uint pair_place(uint four)
 #endif
 }
 
-// A row of x, or what its norm makes of it.
+// A row of x times a scale, or what its norm makes of it.
 struct stage_source {
     __global const float *x;
     __global const float *weight; // NULL: no norm
@@ -96,12 +96,15 @@ INLINE void stage_fetch(const struct stage_source *from, uint base, uint n_fours
         for (uint k = 0; k < STAGE_FOURS; k++)
             v[k] = vload4(min(i + k * STAGE_ITEMS, n_fours - 1), from->x);
     }
+    UNROLL
+    for (uint k = 0; k < STAGE_FOURS; k++)
+        v[k] *= from->scale;
     if (!from->weight)
         return;
     UNROLL
     for (uint k = 0; k < STAGE_FOURS; k++) {
         float4 w = ((__global const float4 *)from->weight)[min(i + k * STAGE_ITEMS, n_fours - 1)];
-        v[k] = (from->plus_one ? 1.0f + w : w) * (v[k] * from->scale);
+        v[k] = (from->plus_one ? 1.0f + w : w) * v[k];
     }
 }
 

@@ -70,6 +70,8 @@ gpu_buf *op_attention_tiles(gpu *g, const struct args_attention *a, const struct
 bool op_token_takes(const gpu *g, const struct args_matrix *m);
 // The same of the program of several kinds, which all of a launch's must be.
 bool op_token_takes_kind(const gpu *g, const struct args_matrix *m);
+// A plain one, beside those of kinds.
+bool op_token_takes_plain(const struct args_matrix *m);
 void op_token_launch(gpu *g, struct launch *l, uint32_t *met, uint32_t times);
 
 // CPU: the floats that a row of x takes when it is packed for the matrix. By ops_matrix.c.

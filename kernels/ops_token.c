@@ -21,24 +21,40 @@ static bool do_meet(gpu *g, const struct program *program, uint32_t groups, cons
     return gpu_read(g, count, 0, seen, sizeof seen, NULL) == GPU_OK && seen[0] == n * TIMES * groups && !seen[1];
 }
 
-// Every kernel whose groups meet and that programs of several kinds have, too.
+static bool is_wanted(const gpu *g, enum kernel_id id)
+{
+    uint32_t mixers = kernel_info(id)->uses & USE_MIXERS;
+    return !g->mixers || !mixers || (mixers & g->mixers);
+}
+
+// Every kernel whose groups meet: all that a program of several kinds has, or of that of all ops those that need no
+// care (states_meet).
 static bool all_meet(gpu *g, const struct program *program, uint32_t groups)
 {
     const struct args_moe_token moe = {.meetings = TIMES};
-    const struct args_mla_in in = {.met = TIMES * groups, .meetings = TIMES};
-    const struct args_mla_out out = {.met = 2 * TIMES * groups, .meetings = TIMES};
-    const struct launch launches[] = {{.kernel = KERNEL_MOE_TOKEN, .args = &moe},
-                                      {.kernel = KERNEL_MLA_IN, .args = &in},
-                                      {.kernel = KERNEL_MLA_OUT, .args = &out}};
-    return do_meet(g, program, groups, launches, sizeof launches / sizeof *launches);
+    struct args_mla_in in = {.meetings = TIMES};
+    struct args_mla_out out = {.meetings = TIMES};
+    struct args_delta_layer layer = {.meetings = TIMES};
+    struct launch launches[4] = {{.kernel = KERNEL_MOE_TOKEN, .args = &moe}};
+    unsigned n = 1;
+    if (is_wanted(g, KERNEL_MLA_IN)) {
+        in.met = n * TIMES * groups;
+        launches[n++] = (struct launch){.kernel = KERNEL_MLA_IN, .args = &in};
+        out.met = n * TIMES * groups;
+        launches[n++] = (struct launch){.kernel = KERNEL_MLA_OUT, .args = &out};
+    }
+    if (program && is_wanted(g, KERNEL_DELTA_LAYER)) {
+        layer.met = n * TIMES * groups;
+        launches[n++] = (struct launch){.kernel = KERNEL_DELTA_LAYER, .args = &layer};
+    }
+    return do_meet(g, program, groups, launches, n);
 }
 
 // Its kernel takes more registers than two groups of a unit have, unless the driver is told (addresses.c).
 static bool states_meet(gpu *g, uint32_t groups)
 {
     const struct args_delta_layer layer = {.meetings = TIMES};
-    bool wanted = !g->mixers || (g->mixers & kernel_info(KERNEL_DELTA_LAYER)->uses);
-    return wanted && g->program.by_address && kernel_group(g, KERNEL_DELTA_LAYER) &&
+    return is_wanted(g, KERNEL_DELTA_LAYER) && g->program.by_address && kernel_group(g, KERNEL_DELTA_LAYER) &&
            do_meet(g, NULL, groups, &(struct launch){.kernel = KERNEL_DELTA_LAYER, .args = &layer}, 1);
 }
 
@@ -157,7 +173,7 @@ static bool takes_all(const gpu *g, const struct args_moe_token *a,
             (takes(g, &a->shared_gate) && takes(g, &a->shared_up) && takes(g, &a->shared_down)));
 }
 
-static bool is_plain(const struct args_matrix *m)
+bool op_token_takes_plain(const struct args_matrix *m)
 {
     return (m->kind == KIND_F32 || m->kind == KIND_BF16) && m->weight % 16 == 0 && m->in_dim <= TOKEN_INPUTS;
 }
@@ -170,7 +186,9 @@ static bool is_together(const gpu *g, const struct args_moe_token *a, const stru
                   (!has_factor || op_token_takes(g, &a->shared_factor));
     *program = common ? NULL : g->token;
     return g->meeting.groups &&
-           (common || (g->token && !has_factor && is_plain(&a->router) && takes_all(g, a, op_token_takes_kind))) &&
+           (common ||
+            (g->token && op_token_takes_plain(&a->router) && (!has_factor || op_token_takes_plain(&a->shared_factor)) &&
+             takes_all(g, a, op_token_takes_kind))) &&
            op_same_shape(&a->gate, &a->up) &&
            (a->shared_gate.kind == KIND_NONE || op_same_shape(&a->shared_gate, &a->shared_up)) && a->base % 16 == 0 &&
            a->stride % 16 == 0 && a->norm % 16 == 0 && a->shared_offset % 4 == 0 &&

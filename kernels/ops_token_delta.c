@@ -28,13 +28,20 @@ static bool rows_fit(const struct args_delta_layer *a, const struct gpu_delta_la
            a->last.in_dim == (uint64_t)a->token.norm.n_heads * a->token.norm.dim;
 }
 
-static bool is_together(const gpu *g, const struct args_delta_layer *a, const struct gpu_delta_layer_bufs *b)
+// May it be one launch, and of which program?
+static bool is_together(const gpu *g, const struct args_delta_layer *a, const struct gpu_delta_layer_bufs *b,
+                        const struct program **program)
 {
-    bool takes = g->meeting.groups && g->meeting.has_states && op_token_takes(g, &a->last);
-    for (uint32_t k = 0; takes && k < PRODUCTS; k++)
-        takes = op_token_takes(g, &a->in.matrix[k]);
-    return takes && op_is_delta_token(g, &a->token, &b->token) && a->in.norm % 16 == 0 && a->in.in_offset % 4 == 0 &&
-           a->token.norm.out_offset % 4 == 0;
+    bool common = g->meeting.has_states && op_token_takes(g, &a->last);
+    bool kinds = g->token && op_token_takes_kind(g, &a->last);
+    for (uint32_t k = 0; k < PRODUCTS; k++) {
+        const struct args_matrix *m = &a->in.matrix[k];
+        common = common && op_token_takes(g, m);
+        kinds = kinds && (op_token_takes_kind(g, m) || op_token_takes_plain(m));
+    }
+    *program = common ? NULL : g->token;
+    return g->meeting.groups && (common || kinds) && op_is_delta_token(g, &a->token, &b->token) &&
+           a->in.norm % 16 == 0 && a->in.in_offset % 4 == 0 && a->token.norm.out_offset % 4 == 0;
 }
 
 void gpu_op_delta_layer(gpu *g, const struct args_delta_layer *a, const struct gpu_delta_layer_bufs *b)
@@ -42,7 +49,8 @@ void gpu_op_delta_layer(gpu *g, const struct args_delta_layer *a, const struct g
     static const char op[] = "delta_layer";
     if (gpu_failed(g) || !op_need(g, rows_fit(a, b), op, "the ops do not fit each other"))
         return;
-    if (!is_together(g, a, b)) {
+    const struct program *program;
+    if (!is_together(g, a, b, &program)) {
         apart(g, a, b);
         return;
     }
@@ -53,6 +61,7 @@ void gpu_op_delta_layer(gpu *g, const struct args_delta_layer *a, const struct g
     struct args_delta_layer args = *a;
     args.meetings = 0;
     struct launch l = {.kernel = KERNEL_DELTA_LAYER,
+                       .program = program,
                        .args = &args,
                        .buffers = {b->in.norm,
                                    b->in.x,

@@ -80,11 +80,19 @@ static bool build_from_source(gpu *g, struct program *p, const struct source *so
     return false;
 }
 
-// Programs of single kinds have tiles of one sort: with tensor cores or without.
+// Is it none of a mixer's, or of one that the device's model has?
+static bool is_of_model(const gpu *g, enum kernel_id id)
+{
+    uint32_t mixers = kernel_info(id)->uses & USE_MIXERS;
+    return !g->mixers || !mixers || (mixers & g->mixers);
+}
+
+// Programs of single kinds have tiles of one sort: with tensor cores or without. A token's has what the model needs.
 static bool has_kernel(const gpu *g, const struct source *source, enum kernel_id id)
 {
     uint32_t uses = kernel_info(id)->uses;
-    return kernel_group(g, id) && (!source->uses || (uses & source->uses && !(uses & USE_NO_MMA && g->has_mma)));
+    return kernel_group(g, id) && (!source->uses || (uses & source->uses && !(uses & USE_NO_MMA && g->has_mma))) &&
+           (source->uses != USE_TOKEN || is_of_model(g, id));
 }
 
 static bool make_kernels(gpu *g, struct program *p, const struct source *source, struct gpu_error *err)
@@ -178,8 +186,7 @@ static bool probe_layouts(gpu *g, const struct program *p, struct gpu_error *err
 // Will it be launched by the device's model?
 static bool is_wanted(const gpu *g, const struct source *source, enum kernel_id id)
 {
-    uint32_t mixers = kernel_info(id)->uses & USE_MIXERS;
-    return has_kernel(g, source, id) && (source->uses || !g->mixers || !mixers || (mixers & g->mixers));
+    return has_kernel(g, source, id) && (source->uses || is_of_model(g, id));
 }
 
 static unsigned count_wanted(const gpu *g, const struct source *source)

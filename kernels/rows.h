@@ -113,7 +113,7 @@
     X(MOE_TOKEN,             moe_token,             args_moe_token,   pad,          15, 0, TOKEN_ITEMS, USE_TOKEN)      \
     X(MLA_IN,                mla_in,                args_mla_in,      meetings,          15, 0, TOKEN_ITEMS, USE_LATENT | USE_TOKEN) \
     X(MLA_OUT,               mla_out,               args_mla_out,     o,             7, 0, TOKEN_ITEMS, USE_LATENT | USE_TOKEN) \
-    X(DELTA_LAYER,           delta_layer,           args_delta_layer, meetings,     20, 0, TOKEN_ITEMS, USE_STATES)
+    X(DELTA_LAYER,           delta_layer,           args_delta_layer, meetings,     20, 0, TOKEN_ITEMS, USE_STATES | USE_TOKEN)
 
 // Structs inside of those, and what every kernel takes besides: type and last field.
 #define INNER_STRUCTS(X)                                                                                               \

@@ -132,6 +132,11 @@ char *source_token_text(uint64_t kinds)
     return NULL;
 }
 
+static bool has_mixer(const gpu *g, unsigned uses)
+{
+    return !g->mixers || g->mixers & uses;
+}
+
 bool source_of(const gpu *g, const struct wish *wish, struct source *s)
 {
     *s = (struct source){.text = kernels_text, .bytes = kernels_text_bytes, .parts = wish->parts};
@@ -142,7 +147,9 @@ bool source_of(const gpu *g, const struct wish *wish, struct source *s)
         s->text = s->made;
         s->bytes = strlen(s->made);
         s->uses = USE_TOKEN;
-        snprintf(s->options, sizeof s->options, "-cl-std=CL1.2 -w -DSHAPE_CPU=0 -DNVIDIA_MMA=1 -DTOKEN_PROGRAM");
+        snprintf(s->options, sizeof s->options,
+                 "-cl-std=CL1.2 -w -DSHAPE_CPU=0 -DNVIDIA_MMA=1 -DTOKEN_PROGRAM -DTOKEN_LATENT=%d -DTOKEN_STATES=%d",
+                 has_mixer(g, USE_LATENT), has_mixer(g, USE_STATES));
         return true;
     }
     begin_options(g, s);

@@ -22,7 +22,10 @@ INLINE void segment_rows(__local const struct token_segment *seg, __local const 
 INLINE float segment_stage(__local const struct token_segment *seg, float norm_scale, uint k, uint first, uint n_fours,
                            __local struct team_space *space)
 {
-    struct stage_source from = {seg->x + k * seg->x_stride + first, seg->norm ? seg->norm + first : 0, norm_scale,
+    struct stage_source from = {seg->x + k * seg->x_stride + first, seg->norm ? seg->norm + first : 0,
+                                seg->norm   ? norm_scale
+                                : seg->gate ? sigmoid(*seg->gate)
+                                            : 1.0f,
                                 seg->plus_one};
     barrier(CLK_LOCAL_MEM_FENCE); // what was here before has been used
 #if !SPANS

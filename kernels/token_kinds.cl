@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// NVIDIA: moe_token, mla_in and mla_out (token_moe.cl, token_mla.cl) for the kinds that a program was built for:
-// RUN_KINDS(kind) goes through a segment by the kind's way, or that of plain matrices. Segments lie in local memory: each is
+// NVIDIA: moe_token, mla_in, mla_out and delta_layer (token_moe.cl, token_mla.cl, token_delta.cl) for the kinds that a
+// program was built for: RUN_KINDS(kind) goes through a segment by the kind's way, or that of plain matrices. Segments lie in local memory: each is
 // written by a work-item, while the others norm x.
 
 #define RUN_SEGMENT(seg)                                                                                               \
@@ -10,7 +10,7 @@
         RUN_KINDS(segment->matrix.kind)                                                                                \
     } while (0)
 
-enum { MOE_ROUTER, MOE_SHARED, MOE_GATES, MOE_SHARED_DOWN, MOE_DOWN, MOE_SEGMENTS };
+enum { MOE_ROUTER, MOE_FACTOR, MOE_SHARED, MOE_GATES, MOE_SHARED_DOWN, MOE_DOWN, MOE_SEGMENTS };
 
 struct moe_buffers {
     __global const uchar *norms;
@@ -18,8 +18,10 @@ struct moe_buffers {
     __global const uchar *experts;
     __global const uchar *shared;
     __global const uchar *shared_down;
+    __global const uchar *shared_factor;
     __global float *logits;
     __global float *act;
+    __global float *factor;
     __global float *partial;
     __global float *out;
 };
@@ -29,6 +31,7 @@ INLINE void moe_segment(const struct args_moe_token *a, uint which, const struct
 {
     uint n_groups = get_num_groups(0), has_shared = a->shared_down.kind != KIND_NONE, top_k = a->choice.top_k;
     uint gated = which == MOE_SHARED || which == MOE_GATES, by_id = which == MOE_GATES || which == MOE_DOWN;
+    uint has_factor = a->shared_factor.kind != KIND_NONE;
     uint shared_tiles = has_shared ? blocks_of(a->shared_gate.out_dim, TEAM_MMA_ROWS / 2) : 0;
     uint logit_tasks = blocks_of(a->router.out_dim, TOKEN_PLAIN);
     uint down_tiles = tiles_for((top_k + has_shared) * blocks_of(a->down.out_dim, TEAM_MMA_ROWS));
@@ -45,6 +48,7 @@ INLINE void moe_segment(const struct args_moe_token *a, uint which, const struct
     seg->limit = a->limit;
     seg->situ_beta = a->situ_beta;
     seg->norm = which <= MOE_GATES ? (__global const float *)(b->norms + a->norm) : 0;
+    seg->gate = 0;
     seg->x = b->out;
     if (which == MOE_ROUTER) {
         seg->matrix = a->router;
@@ -52,6 +56,12 @@ INLINE void moe_segment(const struct args_moe_token *a, uint which, const struct
         seg->y = b->logits;
         segment_cut(seg, 1, a->router.out_dim, 1, blocks_of(shared_tiles, tiles_for(shared_tiles + logit_tasks)));
         seg->end = logit_tasks;
+    } else if (which == MOE_FACTOR) {
+        seg->matrix = a->shared_factor;
+        seg->matrices = b->shared_factor;
+        seg->y = b->factor;
+        segment_cut(seg, 1, 1, has_factor,
+                    blocks_of(shared_tiles, tiles_for(shared_tiles + logit_tasks)) + logit_tasks);
     } else if (which == MOE_SHARED) {
         seg->matrix = a->shared_gate;
         seg->matrices = b->shared;
@@ -71,6 +81,7 @@ INLINE void moe_segment(const struct args_moe_token *a, uint which, const struct
         seg->matrix = a->shared_down;
         seg->matrices = b->shared_down;
         seg->x = b->act + a->shared_offset;
+        seg->gate = has_factor ? b->factor : 0;
         seg->y = b->partial + (ulong)top_k * a->down.out_dim;
         segment_cut(seg, down_tiles, a->down.out_dim, has_shared, 0);
         seg->meets = seg->first < seg->end;
@@ -107,7 +118,8 @@ __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void moe_token(const struct args_moe_token a
     uint dim = a.router.in_dim, top_k = a.choice.top_k, has_shared = a.shared_down.kind != KIND_NONE;
     if (dim == 0)
         return;
-    struct moe_buffers b = {norms, router, experts, shared, shared_down, logits, act, partial, out};
+    struct moe_buffers b = {norms,  router, experts, shared,  shared_down, shared_factor,
+                            logits, act,    factor,  partial, out};
     if (item % 32 == 0 && item / 32 < MOE_SEGMENTS)
         moe_segment(&a, item / 32, &b, &segments[item / 32]);
     struct normed_row row = {(__global const float *)(norms + a.norm), dim, a.eps, a.plus_one};
@@ -140,13 +152,14 @@ INLINE void whole_segment(__local struct token_segment *seg, const struct args_m
     seg->gated = seg->by_id = seg->adds = seg->meets = seg->plus_one = 0;
     seg->first_row = seg->rows_between = seg->x_stride = seg->y_stride = 0;
     seg->up = seg->same_x = seg->stages = 0;
-    seg->norm = 0;
+    seg->norm = seg->gate = 0;
     seg->matrix = *m;
     seg->matrices = matrix;
     seg->x = x;
     seg->y = y;
 }
 
+#if TOKEN_LATENT
 enum { IN_FIRST, IN_KV, IN_LAST, IN_KEYS, IN_SEGMENTS };
 
 __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void mla_in(const struct args_mla_in a, const struct tiling t,
@@ -265,3 +278,104 @@ __kernel GROUP_SIZE(TOKEN_ITEMS, 1) void mla_out(const struct args_mla_out a, co
     for (uint which = 0; which < OUT_SEGMENTS; which++)
         RUN_SEGMENT(&segments[which]);
 }
+#endif
+
+#if TOKEN_STATES
+enum { DELTA_QKV, DELTA_Z, DELTA_BETA, DELTA_DECAY, DELTA_LAST, DELTA_SEGMENTS };
+
+struct delta_buffers {
+    __global const uchar *norms;
+    __global const uchar *matrices[DELTA_SEGMENTS];
+    __global float *x, *answers;
+    __global float *to[DELTA_LAST];
+};
+
+INLINE bool is_plain_kind(uint kind)
+{
+    return kind == KIND_F32 || kind == KIND_BF16;
+}
+
+INLINE uint tiles_of(const struct args_matrix *m)
+{
+    return blocks_of(m->out_dim, is_plain_kind(m->kind) ? TOKEN_PLAIN : TEAM_MMA_ROWS);
+}
+
+INLINE void delta_segment(const struct args_delta_layer *a, uint which, const struct delta_buffers *b,
+                          __local struct token_segment *seg)
+{
+    const struct args_norm_matvecs *in = &a->in;
+    uint n_tiles = 0, before = 0;
+    if (which == DELTA_LAST) {
+        whole_segment(seg, &a->last, b->matrices[DELTA_LAST], b->answers + a->token.norm.out_offset,
+                      b->x + in->in_offset);
+        segment_cut(seg, tiles_for(tiles_of(&a->last)), a->last.out_dim, 1, 0);
+        seg->adds = seg->meets = 1;
+        seg->met = a->met + 2 * get_num_groups(0);
+        return;
+    }
+    UNROLL
+    for (uint k = 0; k < DELTA_LAST; k++)
+        n_tiles += tiles_of(&in->matrix[k]);
+    uint tiles = tiles_for(n_tiles);
+    UNROLL
+    for (uint k = 0; k < DELTA_LAST; k++) {
+        bool is_plain = is_plain_kind(in->matrix[k].kind);
+        uint tasks = is_plain ? tiles_of(&in->matrix[k]) : blocks_of(tiles_of(&in->matrix[k]), tiles);
+        if (k == which) {
+            whole_segment(seg, &in->matrix[k], b->matrices[k], b->x + in->in_offset, b->to[k] + in->out_offset[k]);
+            seg->norm = (__global const float *)(b->norms + in->norm);
+            seg->plus_one = in->plus_one;
+            seg->same_x = k > 0;
+            segment_cut(seg, tiles, in->matrix[k].out_dim, 1, before);
+            if (is_plain)
+                seg->end = tasks;
+        }
+        before += tasks;
+    }
+}
+
+__kernel GROUP_SIZE(TOKEN_ITEMS, 1) void delta_layer(
+    const struct args_delta_layer a, const struct tiling t, __global const uchar *in_norms, __global float *x,
+    __global const uchar *in_qkv, __global const uchar *in_z, __global const uchar *in_beta,
+    __global const uchar *in_decay, __global float *qkv, __global float *z, __global float *gates,
+    __global const uchar *taps, __global const uchar *rates, __global const uchar *dt_biases,
+    __global const uchar *norms, __global const float *conv_from, __global float *conv_to, __global const float *from,
+    __global float *to, __global float *answers, __global const uchar *last, volatile __global uint *meeting)
+{
+    __local struct team_space space;
+    __local struct token_segment segments[DELTA_SEGMENTS];
+    uint group = get_group_id(0), n_groups = get_num_groups(0), item = get_local_id(0);
+    meet_often(meeting, a.met, a.meetings);
+    if (a.last.in_dim == 0)
+        return;
+    struct delta_buffers b = {in_norms, {in_qkv, in_z, in_beta, in_decay, last}, x, answers, {qkv, z, gates, gates}};
+    if (item % 32 == 0 && item / 32 < DELTA_SEGMENTS)
+        delta_segment(&a, item / 32, &b, &segments[item / 32]);
+    struct normed_row row = {(__global const float *)(in_norms + a.in.norm), a.in.matrix[0].in_dim, a.in.eps, a.in.plus_one};
+    struct token_staged staged = {0, 0};
+    float scale = row_scale(&row, x + a.in.in_offset, TOKEN_ITEMS, (__local float *)space.x);
+    NO_UNROLL
+    for (uint which = 0; which < DELTA_SEGMENTS; which++) {
+        if (which == DELTA_LAST) {
+            // The last groups have the heads, for the first ones have more of the products.
+            const struct args_delta *scan = &a.token.scan;
+            uint first_head = n_groups - 1 - group;
+            for (uint head = first_head; head < scan->n_value_heads || head == first_head; head += n_groups) {
+                float4 s[SCAN_ROWS];
+                bool is_there = head < scan->n_value_heads;
+                if (is_there)
+                    token_take_state(scan, head, from, s);
+                if (head == first_head)
+                    meet(meeting, a.met + n_groups);
+                if (is_there) {
+                    struct token_job job = token_job_of(&a.token, head, taps, qkv, conv_from, conv_to);
+                    struct token_load load = token_take_inputs(&job, rates, dt_biases, norms, gates, z);
+                    token_answer(&job, &load, s, to, answers, (__local struct token_space *)space.x);
+                    barrier(CLK_LOCAL_MEM_FENCE);
+                }
+            }
+        }
+        RUN_SEGMENT(&segments[which]);
+    }
+}
+#endif

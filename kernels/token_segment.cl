@@ -29,7 +29,8 @@ struct token_segment {
     ulong stride;
     ulong up; // gated: how far up's weights lie behind gate's
     __global const float *x;
-    __global const float *norm; // of x; NULL: it is taken as it is
+    __global const float *norm; // of x; NULL: it is taken as it is,
+    __global const float *gate; // times the sigmoid of this; NULL: 1
     __global float *y;
     uint x_stride; // from number to number; 0: one row for all
     uint y_stride;
@@ -43,15 +44,15 @@ struct token_segment {
     uint end;
     uint met; // where `meets`: what is met for before x is looked at
     uint n_experts;
-    uint gated;
-    uint by_id;
-    uint adds;
-    uint meets;
-    uint same_x; // as the segment before
-    uint stages; // whether the group has tasks or not: the next segment's x is the same
-    uint plus_one;
     float limit;
     float situ_beta;
+    uchar gated;
+    uchar by_id;
+    uchar adds;
+    uchar meets;
+    uchar same_x; // as the segment before
+    uchar stages; // whether the group has tasks or not: the next segment's x is the same
+    uchar plus_one;
 };
 
 // How x lies in local memory since it was last staged; 0: no other segment can use it.

@@ -20,9 +20,11 @@ static void add(struct formats *formats, const struct args_matrix *m, uint32_t u
 static void add_token(struct formats *formats, const struct layer_weights *layer)
 {
     const struct mla_weights *mla = &layer->mla;
-    const struct matrix *const all[] = {&mla->q,           &mla->q_a, &mla->q_b,    &mla->kv_a, &mla->embed_q,
-                                        &mla->unembed_out, &mla->o,   &layer->gate, &layer->up, &layer->down};
-    for (size_t i = 0; mla->kv_a.at.kind != KIND_NONE && i < sizeof all / sizeof *all; i++)
+    const struct delta_weights *delta = &layer->delta;
+    const struct matrix *const all[] = {&layer->gate,   &layer->up, &layer->down,  &mla->q,           &mla->q_a,
+                                        &mla->q_b,      &mla->kv_a, &mla->embed_q, &mla->unembed_out, &mla->o,
+                                        &delta->qkv[0], &delta->z,  &delta->beta,  &delta->decay,     &delta->out};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         add(formats, &all[i]->at, USE_TOKEN);
 }
 

@@ -59,6 +59,8 @@ static const struct token_case kinds_cases[] = {
     {64, 32, 6, 1, 32, 0, 1, 1, ROUTER_SOFTMAX, 0, 0, {KIND_Q8_0, KIND_Q4_0, KIND_Q4_0, KIND_Q8_0}}, // as many groups
                                                                                                      // as tiles
     {7168, 256, 8, 4, 32, 0, 1, 1, ROUTER_SIGMOID, 1, 0, {KIND_Q6_K, KIND_Q6_K, KIND_Q4_K, KIND_Q4_K}},
+    {512, 256, 12, 3, 16, 0, 1, 1, ROUTER_SOFTMAX, 0, 16, {KIND_Q4_0, KIND_Q4_0, KIND_Q8_0, KIND_Q8_0}},
+    {2048, 512, 32, 8, 32, 0, 1, 1, ROUTER_SOFTMAX, 0, 32, {KIND_Q4_K, KIND_Q6_K, KIND_Q4_K, KIND_Q6_K}},
 };
 
 // Matrices of one blob, each at a multiple of 64 bytes.
@@ -529,6 +531,7 @@ static void latent_attention_of_kinds(struct harness *t)
 struct layer_case {
     uint32_t hidden, key_heads, value_heads, key_dim, value_dim, tiled;
     uint32_t bits, gate_bits;
+    uint32_t kind, last; // instead of bits: kinds of blocks; gates may be plain beside them
 };
 
 struct layer_rig {
@@ -540,15 +543,15 @@ static struct layer_rig layer_rig_of(gpu *g, const struct layer_case *c)
 {
     uint32_t keys = c->key_heads * c->key_dim, values = c->value_heads * c->value_dim, channels = 2 * keys + values;
     uint32_t rows[MOST_BESIDE] = {channels, values, c->value_heads, c->value_heads};
+    uint32_t kind = c->kind ? c->kind : kind_of(c->bits), last = c->kind ? c->last : kind;
     struct layer_rig r = {0};
     struct gpu_norm_matvecs_bufs *in = &r.b.in;
     struct gpu_delta_token_bufs *t = &r.b.token;
     r.a.in = (struct args_norm_matvecs){.norm = 16, .n = MOST_BESIDE, .eps = 1e-5f, .plus_one = c->tiled};
     r.a.in.out_offset[3] = c->value_heads;
     for (uint32_t k = 0; k < MOST_BESIDE; k++)
-        in->matrix[k] =
-            placed(g, &r.a.in.matrix[k], rows[k], c->hidden, kind_of(k < 2 ? c->bits : c->gate_bits), 40 + k);
-    r.b.last = placed(g, &r.a.last, c->hidden, values, kind_of(c->bits), 44);
+        in->matrix[k] = placed(g, &r.a.in.matrix[k], rows[k], c->hidden, k < 2 ? kind : kind_of(c->gate_bits), 40 + k);
+    r.b.last = placed(g, &r.a.last, c->hidden, values, last, 44);
     r.a.token.conv = (struct args_short_conv){.weight = 16, .n_rows = 1, .channels = channels};
     r.a.token.scan = (struct args_delta){.n_rows = 1,
                                          .n_key_heads = c->key_heads,
@@ -642,14 +645,29 @@ static void check_layer(struct harness *t, struct rig *rig, const struct layer_c
 static void states_as_one_by_one(struct harness *t)
 {
     static const struct layer_case cases[] = {
-        {64, 2, 2, 32, 32, 0, 4, 8},
-        {256, 2, 6, 128, 64, 1, 8, 4},
-        {512, 4, 12, 64, 128, 0, 4, 4}, // more heads than groups
-        {2048, 16, 32, 128, 128, 0, 4, 4},
+        {64, 2, 2, 32, 32, 0, 4, 8, 0, 0},
+        {256, 2, 6, 128, 64, 1, 8, 4, 0, 0},
+        {512, 4, 12, 64, 128, 0, 4, 4, 0, 0}, // more heads than groups
+        {2048, 16, 32, 128, 128, 0, 4, 4, 0, 0},
     };
     for (unsigned d = 0; d < rigs.n; d++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
             check_layer(t, &rigs.items[d], &cases[i]);
+}
+
+static void states_of_kinds(struct harness *t)
+{
+    static const struct layer_case cases[] = {
+        {64, 2, 2, 32, 32, 0, 0, 32, KIND_Q8_0, KIND_Q4_0},
+        {512, 4, 12, 64, 128, 1, 0, 16, KIND_Q4_0, KIND_Q8_0},
+        {2048, 16, 32, 128, 128, 1, 0, 32, KIND_Q4_K, KIND_Q6_K},
+    };
+    for (unsigned d = 0; d < rigs.n; d++) {
+        if (!CHECK(t, open_pairs(&rigs.items[d])))
+            continue;
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            check_layer(t, &rigs.items[d], &cases[i]);
+    }
 }
 
 // More groups than run at once: nobody waits forever, who reads what came of it is told, and the probe sees it.
@@ -766,6 +784,7 @@ int main(int argc, char **argv)
                                                 TEST(latent_attention_as_one_by_one),
                                                 TEST(latent_attention_of_kinds),
                                                 TEST(states_as_one_by_one),
+                                                TEST(states_of_kinds),
                                                 TEST(groups_that_never_come),
                                                 TEST(launches_that_are_refused),
                                                 TEST(wrong_arguments)};
