@@ -28,6 +28,7 @@ struct figures {
     uint64_t cold_bytes; // read for a token when no expert is in memory
     struct moe_cache_plan plan;
     char refused[512]; // why there is no plan; "" when there is one
+    bool error;        // that is why run would not begin
 };
 
 static struct figures work_out(const struct moe_description *about, const char *directory,
@@ -42,6 +43,7 @@ static struct figures work_out(const struct moe_description *about, const char *
     struct moe_err err = {.text = "needs moechat convert first"};
     if (!about->runs || moe_plan(directory, &model, &figures.plan, &err))
         snprintf(figures.refused, sizeof figures.refused, "%s", err.text);
+    figures.error = about->runs && *figures.refused;
     free(kernel_cache);
     return figures;
 }
@@ -222,7 +224,7 @@ static void print_memory(const struct moe_description *about, const struct figur
            format_bytes(a, sizeof a, about->expert_bytes), format_bytes(b, sizeof b, about->all_experts_bytes));
     printf("%-18s%s with nothing cached\n", "a token reads", format_bytes(a, sizeof a, figures->cold_bytes));
     char words[PLAN_WORDS_SIZE];
-    printf("%-18s%s\n", "expert cache",
+    printf("%-18s%s\n", figures->error ? "can't run" : "expert cache",
            *figures->refused ? figures->refused : plan_words(words, sizeof words, &figures->plan));
     if (!*figures->refused && *plan_warning(words, sizeof words, &figures->plan, false))
         printf("%-18s%s\n", "", words);
@@ -419,7 +421,7 @@ int cmd_info(const struct options *options)
     struct figures figures = work_out(about, directory, options);
     struct talk talk = find_talk(about, directory);
     status = STATUS_DONE;
-    if (about->runs && *figures.refused) { // as run and chat would be
+    if (figures.error) { // as run and chat would be
         report("%s", figures.refused);
         status = STATUS_MODEL;
     }

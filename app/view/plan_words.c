@@ -51,8 +51,11 @@ char *plan_words(char *out, size_t size, const struct moe_cache_plan *plan)
     else
         add(out, size, "%" PRIu64 " of %" PRIu64 " experts cached%s", plan->slots, plan->experts,
             plan->host_slots ? " on the device" : "");
-    add(out, size, " (%s; minimum %s)", format_bytes(a, sizeof a, plan->cache_bytes),
-        format_bytes_up(b, sizeof b, plan->smallest_bytes));
+    format_bytes(a, sizeof a, plan->cache_bytes);
+    if (strcmp(a, format_bytes(b, sizeof b, plan->smallest_bytes)) == 0) // rounded up it would be more than there is
+        add(out, size, " (%s, the minimum)", format_bytes_up(a, sizeof a, plan->cache_bytes));
+    else
+        add(out, size, " (%s; minimum %s)", a, format_bytes_up(b, sizeof b, plan->smallest_bytes));
     if (plan->host_slots)
         add(out, size, " and %" PRIu64 " in host memory (%s%s)", plan->host_slots,
             format_bytes(a, sizeof a, plan->host_cache_bytes),

@@ -95,7 +95,10 @@ static void set_state(struct row *row, const struct status_figures *figures)
         strcat(bar, figures->ascii ? full ? "#" : "." : full ? "\xE2\x96\x93" : "\xE2\x96\x91");
     }
     set(row, BAR, "%s %d %%", bar, (int)(100 * share));
-    progress_bytes(row->fields[READ], sizeof row->fields[READ], at);
+    struct moe_progress read = *at;
+    if (figures->doing == DOING_STOPPING) // no more will be
+        read.bytes_left = 0;
+    progress_bytes(row->fields[READ], sizeof row->fields[READ], &read);
     if (figures->seconds_left >= 0 && figures->doing != DOING_STOPPING)
         set(row, LEFT, "%s left", format_duration(left, sizeof left, figures->seconds_left));
 }

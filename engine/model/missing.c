@@ -30,6 +30,16 @@ static uint64_t end_of(const struct tensor_file *file)
     return end;
 }
 
+// Of what a cut file has, none is another's: a page of an error, say, under its name.
+static bool is_other(int fd, const char *path, uint64_t has)
+{
+    static const char magic[] = "GGUF";
+    char begin[4];
+    struct moe_err ignored;
+    size_t here = has < sizeof begin ? (size_t)has : sizeof begin;
+    return file_read(&(struct file_range){fd, path, 0, here}, begin, &ignored) == 0 && memcmp(begin, magic, here) != 0;
+}
+
 // The bytes that a GGUF has when it is whole, by its header; 0: that is not all here.
 static uint64_t gguf_needs(const char *path)
 {
@@ -57,6 +67,7 @@ static void look_at(struct missing *m, const char *path, bool gguf)
     char lacks[120], a[AMOUNT_SIZE], b[AMOUNT_SIZE];
     int code = file_open(path, &fd, &has, &ignored);
     uint64_t needs = code ? 0 : gguf ? gguf_needs(path) : safetensors_needs(fd, path, has);
+    bool other = !code && gguf && is_other(fd, path, has);
     if (!code)
         close(fd);
     m->n_files++;
@@ -68,6 +79,8 @@ static void look_at(struct missing *m, const char *path, bool gguf)
         snprintf(lacks, sizeof lacks, "is not there");
     else if (!has)
         snprintf(lacks, sizeof lacks, "is empty");
+    else if (other)
+        snprintf(lacks, sizeof lacks, "is no GGUF file");
     else if (!needs)
         snprintf(lacks, sizeof lacks, "ends after %s, in its header", amount_of_bytes(a, has));
     else

@@ -216,6 +216,10 @@ def test_info_says_which_file_lacks_how_much():
                 text = result.stdout.decode()
                 expect("\nlayout            %s\n" % own in text and "\nmissing           %s %s\n" % (last, says) in text, text)
                 same(json.loads(run(["info", path, "--json"]).stdout)["missing"], last + " " + says)
+        if not model.startswith("ck"):  # a page of an error, under its name
+            with open(cut, "w") as out:
+                out.write("<html>Not found</html>")
+            expect("\nmissing           %s is no GGUF file\n" % last in run(["info", folder]).stdout.decode(), "a page")
         if model.startswith("ck"):  # without an index their names say how many there are
             os.unlink(os.path.join(folder, "model.safetensors.index.json"))
             expect("\nmissing           %s is not there\n" % last in run(["info", folder]).stdout.decode(), "by name")
@@ -224,6 +228,7 @@ def test_info_says_which_file_lacks_how_much():
 def test_info_ends_as_run_would():
     for command in (["info", CHAT], ["info", CHAT, "--json"], ["run", "-m", CHAT, "--device", "ref", "-p", "Hello"]):
         told(run(command + ["--context", "9999999"]), 3, "is over the model's limit of 1024")
+    expect(b"\ncan't run         a context of 9999999 tokens is over" in run(["info", CHAT, "--context", "9999999"]).stdout, "row")
     expect(b"room for 1 token of" in run(["info", CHAT, "--context", "1"]).stdout, "one is no number of many")
 
 

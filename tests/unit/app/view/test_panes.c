@@ -102,6 +102,10 @@ static void a_stop_is_heard(struct harness *t)
     struct status_figures stopping = prompt_under_way;
     stopping.doing = DOING_STOPPING;
     CHECK_STR(t, status_text(&stopping, 60), " stopping... | ###....... 25 % | prefetch off"); // none of what won't be
+    stopping.progress.bytes_read = 1500000000;
+    stopping.progress.bytes_left = 3000000000;
+    CHECK_STR(t, status_text(&stopping, 100), " stopping... | ###....... 25 % | 1.50 GB read | prefetch off");
+    stopping.progress.bytes_read = stopping.progress.bytes_left = 0;
     stopping.seconds_left = -1;
     CHECK_STR(t, status_text(&stopping, 30), " stopping... | ###....... 25 %");
     stopping.ascii = false;

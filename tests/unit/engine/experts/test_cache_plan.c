@@ -303,6 +303,10 @@ static void plans_in_words(struct harness *t)
               "464 of 14848 experts cached on the device (11.5 GB; minimum 199 MB) and 4000 in host memory (99.1 GB); "
               "a token "
               "with nothing cached reads 11.5 GB (8 readers, past the page cache).");
+    plan.smallest_bytes = plan.cache_bytes = 393216; // of 393 KB it may not be said that 394 are the least
+    CHECK(t, strstr(plan_words(words, sizeof words, &plan), " (394 KB, the minimum) and 4000 ") != NULL);
+    plan.smallest_bytes = 8 * UINT64_C(24772608);
+    plan.cache_bytes = 464 * UINT64_C(24772608);
     plan.state_bytes = UINT64_C(66000000);
     plan.snapshot_bytes = 22 * plan.state_bytes;
     CHECK_STR(t, plan_words(words, sizeof words, &plan),
