@@ -592,4 +592,5 @@ void talk_finish(struct talk *talk)
     chat_release(&talk->chat);
     bytes_release(&talk->export_asked);
     bytes_release(&talk->held);
+    bytes_release(&talk->edited);
 }

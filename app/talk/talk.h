@@ -48,6 +48,7 @@ struct talk {
     bool going;                        // elsewhere in the conversation, or to another; the worker follows
     size_t editing;                    // messages that /edit took back, and the conversation is there still; 0: none
     int64_t edited_from;               // the last turn of the conversation before it
+    struct bytes edited;               // the draft that it made
     bool counts_again;                 // this one takes the seed of the one that it answers again
     uint32_t told_habits;              // what does here what a message does elsewhere, a bit for each of habits.h
     struct talk_argument key_asked;    // what began with a key and a command; the same at once is sent
@@ -94,6 +95,8 @@ void talk_leave(struct talk *talk, int status);
 // keeps what stands above says TALK_EDIT_LEFT.
 #define TALK_EDIT_LEFT "The edit was given up; the conversation is as it was before."
 bool talk_leave_edit(struct talk *talk);
+// What /edit made the draft, while it is being edited; NULL: nothing is. As it was it is nobody's loss.
+const char *talk_edited(const struct talk *talk);
 // Goes to the branch beside this one, where the conversation last could have gone otherwise; in the state TALK_IDLE.
 // NULL, or why not.
 const char *talk_beside(struct talk *talk, int step);

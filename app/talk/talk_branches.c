@@ -194,6 +194,9 @@ static void begin_edit(struct talk *talk, const struct bytes *message, size_t n)
                                             : "Esc brings them back");
         talk_follow_for_now(talk);
         talk->editing = n;
+        bytes_release(&talk->edited);
+        talk->edited = draft;
+        draft = (struct bytes){0};
     }
     bytes_release(&draft);
 }
@@ -255,6 +258,11 @@ bool talk_leave_edit(struct talk *talk)
     if (!talk->editing || talk->state != TALK_IDLE)
         return false;
     return go_to(talk, talk->edited_from, talk->face->whole); // elsewhere all of it still stands above
+}
+
+const char *talk_edited(const struct talk *talk)
+{
+    return talk->editing && talk->edited.data ? talk->edited.data : NULL;
 }
 
 const char *talk_beside(struct talk *talk, int step)

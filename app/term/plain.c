@@ -485,7 +485,7 @@ static void interrupt(void *self)
         }
     } else {
         plain->quoted.length = 0;
-        bool drafted = prompt_interrupt();
+        bool drafted = prompt_interrupt(talk_edited(talk));
         if (talk_leave_edit(talk))
             put_paragraph(plain, TALK_EDIT_LEFT);
         else if (!drafted)

@@ -556,7 +556,7 @@ static void take_bell_out(void)
     rl_point--;
 }
 
-bool prompt_interrupt(void)
+bool prompt_interrupt(const char *given)
 {
     if (RL_ISSTATE(RL_STATE_MULTIKEY)) { // see prompt_cancel
         rl_stuff_char('\007');
@@ -569,7 +569,7 @@ bool prompt_interrupt(void)
     typed_release(&prompt.typed); // as the terminal does with what it holds
     bool draft = rl_end > 0;
     if (draft)
-        prompt_remember(rl_line_buffer);
+        prompt_remember(given && strcmp(given, rl_line_buffer) == 0 ? "" : rl_line_buffer);
     rl_point = rl_end;
     rl_redisplay();
     rl_free_line_state();

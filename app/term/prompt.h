@@ -45,8 +45,9 @@ void prompt_draw(void); // after one or more of those: what came at once is not 
 struct typed *prompt_typed(void);
 bool prompt_can_type(void);  // something of it, now
 void prompt_type_held(void); // types it at the prompt, up to the end of a line, or to a paste that has not come whole
-// Ctrl-C: a draft goes to the history and the line is cleared. False: there was no draft.
-bool prompt_interrupt(void);
+// Ctrl-C: a draft goes to the history, unless it is `given` (may be NULL), and the line is cleared. False: there was
+// no draft.
+bool prompt_interrupt(const char *given);
 void prompt_refresh(void); // draws it on a new line, after other output
 void prompt_resize(void);  // the terminal has another size now
 

@@ -614,11 +614,17 @@ void tui_put_draft_away(struct tui *tui)
     prompt_replace("");
 }
 
-// The message that was being changed is in the history then, as it was changed.
+// The message that was being changed is in the history then, if it was changed.
 static bool leave_edit(struct tui *tui)
 {
+    const struct prompt_draft draft = prompt_draft();
+    const char *given = talk_edited(&tui->talk);
     if (!tui->talk.editing || tui->talk.state != TALK_IDLE)
         return false;
+    if (given && strlen(given) == draft.length && memcmp(given, draft.text, draft.length) == 0) {
+        prompt_remember(""); // drafts that were left alone
+        prompt_replace("");
+    }
     tui_put_draft_away(tui); // first: what it says outlives the work that follows
     return talk_leave_edit(&tui->talk);
 }

@@ -371,6 +371,14 @@ def test_an_edit_that_is_left_or_typed_ahead():
     t.wait("^C\r\n", "The edit was given up; the conversation is as it was before.", "You:")
     t.send("/stats\r")
     t.wait("4 messages", "You:")
+    t.send("/edit\r")
+    t.wait("Took back 1 of your messages", "You:", "two")
+    t.interrupt()  # as it was it is in the history once
+    t.wait("^C\r\n", "The edit was given up", "You:")
+    t.send("\x1b[A")
+    t.wait("/edit")
+    t.interrupt()
+    t.wait("^C\r\n")
     t.interrupt()
     t.wait("Ctrl-D or /quit", "You:")
     t.send("/edit\rthree\r")  # what stands behind it is a message of its own, not the end of the old one

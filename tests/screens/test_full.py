@@ -1035,6 +1035,11 @@ def test_esc_leaves_an_edit():
     same(s.text().split("\nThis conversation is not saved")[0], before)
     s.keys("\x1b[A", "> one changed")
     s.keys("\x15\x1b", lambda t: "> one" not in t.text())  # leaves nothing more
+    s.keys("/edit\r", "Esc brings it back.")
+    s.keys("\x1b", lambda t: "your next message" in t.text())  # as it was it is in the history once
+    expect("draft moved" not in s.text(), s.text())
+    s.keys("\x1b[A", "> /edit")
+    s.keys("\x15", "your next message")
     expect("two-b" in s.text(), s.text())
     s.keys("/edit\r", "Esc brings it back.")
     s.keys(" too\r", "two too-c")  # sent: nothing to leave
