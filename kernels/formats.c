@@ -187,11 +187,14 @@ uint64_t formats_token_kinds(const gpu *g, const struct gpu_format *formats, uns
     return !g->has_mma || kinds == g->token_kinds || count > MOST_TOKEN_KINDS ? 0 : kinds;
 }
 
+// Once: of each model that is opened after it, the same would be said.
 static void say_apart(gpu *g, const char *why)
 {
+    static const char words[] = "tokens take longer than they might, for kernels of whole layers";
     size_t at = strlen(g->notice);
-    snprintf(g->notice + at, sizeof g->notice - at,
-             "%stokens take longer than they might, for kernels of whole layers %s", at ? "; " : "", why);
+    if (strstr(g->notice, words))
+        return;
+    snprintf(g->notice + at, sizeof g->notice - at, "%s%s %s", at ? "; " : "", words, why);
 }
 
 // Ops go apart where this cannot be, which is said: the program of several kinds only saves time.

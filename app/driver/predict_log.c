@@ -12,6 +12,8 @@
 
 static const char *const names[MOE_PREDICTORS] = {"previous", "router", "router-shared"};
 
+enum { LINE_BYTES = 2048 };
+
 static const char first[] = "{\"position\":";
 
 // A slip of the hand: the path of a model, or of any other file that is none of ours.
@@ -21,7 +23,7 @@ static bool holds_other(const char *path)
     char begin[sizeof first] = "";
     if (stat(path, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size == 0)
         return false;
-    FILE *file = fopen(path, "r");
+    FILE *file = fopen(path, "re");
     bool other = !file || !fgets(begin, sizeof begin, file) || strcmp(begin, first) != 0;
     if (file)
         fclose(file);
@@ -35,8 +37,11 @@ int predict_log_open(struct predict_log *log, const char *path, struct moe_err *
         return backend_fail(err, MOE_IO,
                             "%.300s: holds something that is no log of predictions; remove it, or name another file",
                             path);
-    *log = (struct predict_log){.out = fopen(path, "w")};
-    return log->out ? 0 : backend_fail(err, MOE_IO, "%.300s: %s", path, strerror(errno));
+    *log = (struct predict_log){.out = fopen(path, "we")};
+    if (!log->out)
+        return backend_fail(err, MOE_IO, "%.300s: %s", path, strerror(errno));
+    setvbuf(log->out, NULL, _IOLBF, LINE_BYTES); // whole lines for who follows it, and where the process is killed
+    return 0;
 }
 
 static void print(FILE *out, const struct moe_prediction *predictions)

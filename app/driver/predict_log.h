@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// --predict-log: how every predictor of experts would have done, a JSON line a token and one of sums at the end.
+// --predict-log: how every predictor of experts would have done, a JSON line a token and one of sums at the end. Under
+// its name from the beginning, with whole lines at any time.
 #ifndef MOECHAT_APP_DRIVER_PREDICT_LOG_H
 #define MOECHAT_APP_DRIVER_PREDICT_LOG_H
 

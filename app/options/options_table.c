@@ -239,7 +239,7 @@ const struct option_row options_table[] = {
      .variable = "MOECHAT_PREDICT_LOG",
      STRING(model.predict_log),
      .commands = FOR_TALK | FOR(BENCH),
-     .help = "Write to FILE how each way of predicting experts would have done, one JSON line per token."},
+     .help = "Write to FILE, as it goes, how each way of predicting experts would have done, one JSON line per token."},
     {.name = "expert-cache",
      .argument = "SIZE|N%|all|auto",
      .variable = "MOECHAT_EXPERT_CACHE",
@@ -273,7 +273,8 @@ const struct option_row options_table[] = {
      STRING(model.trace),
      .commands = FOR_ENGINE,
      .help =
-         "Write to FILE which experts were used; moechat bench cache FILE replays it against caches of other sizes."},
+         "Write to FILE, as it goes, which experts were used; moechat bench cache FILE replays it, as far as it goes, "
+         "against caches of other sizes."},
     {.name = "device",
      .argument = "NAME",
      .variable = "MOECHAT_DEVICE",

@@ -87,16 +87,21 @@ static char *change_aside(const char *draft)
     return before;
 }
 
+static void remember_searched_from(struct recall *recall)
+{
+    if (recall->searched_from)
+        add(recall, recall->searched_from);
+    free(recall->searched_from);
+    recall->searched_from = NULL;
+}
+
 // That draft, and one that a search took the place of.
 void recall_remember_left(struct recall *recall)
 {
     char *draft = change_aside(NULL);
-    if (recall->searched_from)
-        add(recall, recall->searched_from);
+    remember_searched_from(recall);
     if (draft)
         add(recall, draft);
-    free(recall->searched_from);
-    recall->searched_from = NULL;
     free(draft);
 }
 
@@ -126,9 +131,7 @@ void recall_begin_search(struct recall *recall)
     }
     if (!draft)
         return;
-    if (recall->searched_from)
-        add(recall, recall->searched_from);
-    free(recall->searched_from);
+    remember_searched_from(recall);
     recall->searched_from = draft;
 }
 
@@ -184,8 +187,11 @@ size_t recall_open(struct recall *recall)
 
 bool recall_close(struct recall *recall, const char *draft)
 {
-    bool safe = !draft || recall_remember(recall, draft);
-    if (!safe)
+    recall->lost = false;
+    if (!draft)
+        remember_searched_from(recall);
+    bool safe = draft ? recall_remember(recall, draft) : !recall->lost;
+    if (!safe && draft)
         draft_file_keep(&recall->draft_file, draft);
     bool kept = draft_file_end(&recall->draft_file, safe);
     clear_history();

@@ -245,7 +245,7 @@ static bool set_raw(bool pastes)
         raw.c_lflag &= ~(tcflag_t)ISIG;
     raw.c_cc[VMIN] = 1;
     raw.c_cc[VTIME] = 0;
-    if (tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) != 0)
+    if (tcsetattr(STDIN_FILENO, TCSANOW, &raw) != 0) // what is on its way out is none of it; after Ctrl-S it would wait
         return false;
     term.is_raw = 1;
     term.takes_pastes = pastes && !term_is_dumb() && write(STDOUT_FILENO, paste_on, sizeof paste_on - 1) > 0;

@@ -60,6 +60,7 @@ static void a_token_without_its_kernels_is_told(struct harness *t)
                  {true, 1, NULL},
                  {true, 2, NULL}};
     const struct gpu_format format = {.kind = KIND_Q4_K, .uses = USE_TOKEN};
+    const struct gpu_format another = {.kind = KIND_Q6_K, .uses = USE_TOKEN};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct gpu_error err;
         gpu *g = gpu_open(&(struct gpu_options){.selector = "ref"}, &err);
@@ -78,6 +79,12 @@ static void a_token_without_its_kernels_is_told(struct harness *t)
         CHECK_STR(t, cases[i].why ? said + sizeof apart - 1 : said, cases[i].why ? cases[i].why : "");
         CHECK_EQ(t, g->token == &pretended, cases[i].why == NULL);
         CHECK_EQ(t, driver.closed, i == 1);
+        if (cases[i].why) { // of the next model's it is not said again
+            char before[sizeof g->notice];
+            snprintf(before, sizeof before, "%s", g->notice);
+            CHECK_EQ(t, gpu_open_formats(g, &another, 1, NULL, &err), GPU_OK);
+            CHECK_STR(t, gpu_notice(g), before);
+        }
         g->token = NULL;
         gpu_close(g);
     }

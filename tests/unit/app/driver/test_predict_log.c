@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The log of predictions as those see it who follow it, and what comes after a kill.
+#include "tests/harness.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "app/driver/predict_log.h"
+
+static char folder[] = "/tmp/moechat-predict-XXXXXX";
+
+// How many lines a file has; -1: its last isn't whole.
+static int lines_of(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    int lines = 0, last = '\n';
+    for (int c; file && (c = fgetc(file)) != EOF; last = c)
+        lines += c == '\n';
+    if (file)
+        fclose(file);
+    return last == '\n' ? lines : -1;
+}
+
+static void lines_are_whole_at_any_time(struct harness *t)
+{
+    char path[200];
+    struct moe_err err;
+    struct predict_log log;
+    struct moe_prediction largest[MOE_PREDICTORS];
+    snprintf(path, sizeof path, "%s/log", folder);
+    for (int i = 0; i < MOE_PREDICTORS; i++)
+        largest[i] = (struct moe_prediction){
+            .predicted = UINT32_MAX, .right = 1, .useful = UINT32_MAX, .late = UINT32_MAX, .wasted_bytes = UINT64_MAX};
+    if (!CHECK_EQ(t, predict_log_open(&log, path, &err), 0))
+        return;
+    CHECK(t, fcntl(fileno(log.out), F_GETFD) & FD_CLOEXEC);
+    for (uint32_t token = 0; token < 40; token++) {
+        predict_log_take(&log, token, largest);
+        if (!CHECK_EQ(t, lines_of(path), (int)token + 1))
+            break;
+    }
+    CHECK(t, predict_log_close(&log));
+    CHECK_EQ(t, lines_of(path), 41);
+}
+
+static void what_is_no_log_stays(struct harness *t)
+{
+    char path[200];
+    struct moe_err err;
+    struct predict_log log;
+    snprintf(path, sizeof path, "%s/letter", folder);
+    FILE *letter = fopen(path, "w");
+    CHECK(t, letter && fputs("Dear Ada,\n", letter) >= 0 && fclose(letter) == 0);
+    CHECK(t, predict_log_open(&log, path, &err) != 0 && strstr(err.text, "no log of predictions"));
+    CHECK_EQ(t, lines_of(path), 1);
+    CHECK(t, predict_log_close(&log));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct harness_test tests[] = {TEST(lines_are_whole_at_any_time), TEST(what_is_no_log_stays)};
+    char command[100];
+    if (!mkdtemp(folder))
+        return 2;
+    int code = HARNESS_RUN(tests, argc, argv);
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command) ? 2 : code;
+}
