@@ -151,9 +151,7 @@ static int prove(gpu *g, const struct gpu_format *f, struct gpu_error *err)
 
 // ---- a token's launches of several kinds
 
-enum { MOST_TOKEN_KINDS = 4 }; // of one program
-
-static bool goes_together(uint32_t kind)
+bool gpu_goes_together(uint32_t kind)
 {
     switch (kind) {
     case KIND_Q4_0:
@@ -180,7 +178,7 @@ uint64_t formats_token_kinds(const gpu *g, const struct gpu_format *formats, uns
     uint64_t kinds = g->token_kinds;
     unsigned count = 0;
     for (unsigned i = 0; i < n; i++)
-        if (formats[i].uses & USE_TOKEN && goes_together(formats[i].kind))
+        if (formats[i].uses & USE_TOKEN && gpu_goes_together(formats[i].kind))
             kinds |= UINT64_C(1) << formats[i].kind;
     for (uint32_t kind = 0; kind < KIND_COUNT; kind++)
         count += (unsigned)(kinds >> kind & 1);

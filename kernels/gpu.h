@@ -106,6 +106,9 @@ struct gpu_format {
     uint32_t scale_type; // enum scale_type; of other kinds 0
     uint32_t uses;       // USE_ of args.h: the ops that will have such matrices
 };
+// Kinds that a token's merged launches can have beside each other, all in one program; and how many that has at most.
+enum { MOST_TOKEN_KINDS = 4 };
+bool gpu_goes_together(uint32_t kind);
 // The format of a matrix.
 struct gpu_format gpu_format_of(const struct args_matrix *m, uint32_t uses);
 // Makes n formats usable: what those need that gpu_open has not built is built (or taken from the cache), and proved on

@@ -16,16 +16,70 @@ static void add(struct formats *formats, const struct args_matrix *m, uint32_t u
         formats->items[formats->n++] = f;
 }
 
-// Where a token's ops may go together.
-static void add_token(struct formats *formats, const struct layer_weights *layer)
+// A token's launches that may go together, by the kinds that each has.
+enum { MOST_SETS = 64, LAUNCH_MATRICES = 8 };
+
+struct launches {
+    struct {
+        uint64_t kinds; // bit KIND_X of each
+        unsigned n;
+    } sets[MOST_SETS];
+    unsigned n;
+};
+
+// Up to LAUNCH_MATRICES matrices, NULL behind the last. Plain ones go together with any.
+static void add_launch(struct launches *launches, const struct args_matrix *const matrices[LAUNCH_MATRICES])
+{
+    uint64_t kinds = 0;
+    unsigned i = 0;
+    for (size_t k = 0; k < LAUNCH_MATRICES && matrices[k]; k++) {
+        uint32_t kind = matrices[k]->kind;
+        if (gpu_goes_together(kind))
+            kinds |= UINT64_C(1) << kind;
+        else if (kind != KIND_NONE && kind != KIND_F32 && kind != KIND_BF16)
+            return;
+    }
+    while (i < launches->n && launches->sets[i].kinds != kinds)
+        i++;
+    if (!kinds || i == MOST_SETS)
+        return;
+    launches->sets[i].kinds = kinds;
+    launches->sets[i].n++;
+    launches->n += i == launches->n;
+}
+
+static void add_launches(struct launches *launches, const struct layer_weights *layer,
+                         const struct expert_layout *experts)
 {
     const struct mla_weights *mla = &layer->mla;
     const struct delta_weights *delta = &layer->delta;
-    const struct matrix *const all[] = {&layer->gate,   &layer->up, &layer->down,  &mla->q,           &mla->q_a,
-                                        &mla->q_b,      &mla->kv_a, &mla->embed_q, &mla->unembed_out, &mla->o,
-                                        &delta->qkv[0], &delta->z,  &delta->beta,  &delta->decay,     &delta->out};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        add(formats, &all[i]->at, USE_TOKEN);
+    const struct args_matrix *const sets[][LAUNCH_MATRICES] = {
+        {&experts->gate, &experts->up, &experts->down, &layer->gate.at, &layer->up.at, &layer->down.at},
+        {&mla->q.at, &mla->q_a.at, &mla->q_b.at, &mla->kv_a.at, &mla->embed_q.at},
+        {&mla->unembed_out.at, &mla->o.at},
+        {&delta->qkv[0].at, &delta->z.at, &delta->beta.at, &delta->decay.at, &delta->out.at},
+    };
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        add_launch(launches, sets[i]);
+}
+
+// A program has few kinds: those with which most launches go together.
+static uint64_t choose_kinds(const struct launches *launches)
+{
+    uint64_t all = 0, chosen = 0;
+    unsigned most = 0;
+    for (unsigned i = 0; i < launches->n; i++)
+        all |= launches->sets[i].kinds;
+    for (uint64_t some = all; some; some = (some - 1) & all) {
+        unsigned n = 0;
+        for (unsigned i = 0; i < launches->n; i++)
+            n += launches->sets[i].kinds & ~some ? 0 : launches->sets[i].n;
+        if (n > most && __builtin_popcountll(some) <= MOST_TOKEN_KINDS) {
+            most = n;
+            chosen = some;
+        }
+    }
+    return chosen;
 }
 
 static void add_layer(struct formats *formats, const struct layer_weights *layer)
@@ -55,6 +109,7 @@ static void add_layer(struct formats *formats, const struct layer_weights *layer
 
 void formats_of(const struct package *package, const struct weights *weights, struct formats *formats)
 {
+    struct launches launches = {.n = 0};
     formats->n = 0;
     add(formats, &weights->embed.at, USE_ROWS);
     add(formats, &weights->head.at, USE_PRODUCTS);
@@ -63,9 +118,13 @@ void formats_of(const struct package *package, const struct weights *weights, st
         if (package->layers[i].n_spans == 0)
             continue;
         const struct expert_layout *experts = package_experts(package, i);
-        add_token(formats, &weights->layers[i]);
-        add(formats, &experts->gate, USE_EXPERTS | USE_TOKEN);
-        add(formats, &experts->up, USE_EXPERTS | USE_TOKEN);
-        add(formats, &experts->down, USE_EXPERTS | USE_TOKEN);
+        add_launches(&launches, &weights->layers[i], experts);
+        add(formats, &experts->gate, USE_EXPERTS);
+        add(formats, &experts->up, USE_EXPERTS);
+        add(formats, &experts->down, USE_EXPERTS);
     }
+    uint64_t together = choose_kinds(&launches);
+    for (unsigned i = 0; i < formats->n; i++)
+        if (together >> formats->items[i].kind & 1)
+            formats->items[i].uses |= USE_TOKEN;
 }
