@@ -156,6 +156,21 @@ static void do_held(struct talk *talk)
     bytes_release(&line);
 }
 
+// What there is to say of a save, and then what the command that asked for it has done: /fork did, whatever the cap
+// took.
+static void say_saved(struct talk *talk, const struct session_news *news)
+{
+    bool failed = *news->text && news->failed && !news->of_turn;
+    if (failed)
+        talk_fail(talk, "%s", news->text);
+    else if (*news->text && talk->going && !news->of_turn) // of the next message
+        talk_say_for_now(talk, "%s", news->text);
+    else if (*news->text)
+        talk_say(talk, "%s", news->text);
+    if (!failed && talk->state == TALK_BUSY && !news->of_turn && *talk->choice.note)
+        talk_say(talk, "%s \"%s\".", talk->choice.note, news->name);
+}
+
 void talk_on_session(struct talk *talk, const struct session_news *news)
 {
     talk->face->progress(talk->self, NULL);
@@ -165,14 +180,8 @@ void talk_on_session(struct talk *talk, const struct session_news *news)
     talk->warned = false;
     if (talk->opening && !news->of_turn)
         on_opened(talk, news);
-    else if (*news->text && news->failed && !news->of_turn)
-        talk_fail(talk, "%s", news->text);
-    else if (*news->text && talk->going && !news->of_turn) // of the next message
-        talk_say_for_now(talk, "%s", news->text);
-    else if (*news->text)
-        talk_say(talk, "%s", news->text);
-    else if (talk->state == TALK_BUSY && !news->of_turn && *talk->choice.note)
-        talk_say(talk, "%s \"%s\".", talk->choice.note, news->name);
+    else
+        say_saved(talk, news);
     if (news->of_turn) {
         talk->untold = false;
         do_held(talk);

@@ -1651,6 +1651,17 @@ def test_commands_wait_for_the_save_of_the_first_answer():
     expect(own and own.group(2) in later, "the open session, and what is listed of it later: %r, %r" % (listed, later))
 
 
+def test_a_fork_over_the_cap_says_where_it_goes_on():
+    """What the cap took is said besides, not in its place."""
+    only = "is over --kv-cap (20 B); only the text is saved\n"
+    for typed, args, words in (("/fork apart", ["--session", "over-cap"], '"over-cap" stays as it is, /load returns to it. Each turn is now saved as "apart".'),
+                               ("/save late", ["--no-session"], 'Each turn is now saved as "late".')):
+        result = run(["--plain", "--kv-cap", "20"] + args + script(ECHO), stdin=("one\n" + typed + "\n").encode(),
+                     env=environment(XDG_DATA_HOME=SCRATCH + "/over-cap"), together=True)
+        same(result.returncode, 0)
+        expect(only + words + "\n" in result.stdout.decode(), "%s said %r" % (typed, result.stdout))
+
+
 def test_a_command_that_waits_for_a_save_is_stopped_and_queued():
     data = os.path.join(SCRATCH, "slow-lines")
     t = chat(ECHO, env=slow_disk(2500, XDG_DATA_HOME=data))
