@@ -19,6 +19,8 @@ static void send(struct answer_text *text, bool thinking, const char *bytes, siz
     while (length > 0) {
         struct event event = {.kind = EVENT_TEXT};
         event.text.thinking = thinking;
+        event.text.tokens = text->ids;
+        text->ids = 0;
         size_t part = length < sizeof event.text.bytes ? length : sizeof event.text.bytes;
         if (part < length) // cut long tokens between characters
             for (int i = 0; i < 3 && part > 1 && ((unsigned char)bytes[part] & 0xC0) == 0x80; i++)
@@ -49,6 +51,7 @@ bool answer_text_begin(struct answer_text *text, struct bytes *said, const struc
 {
     text->said = said;
     text->failed = false;
+    text->ids = 0;
     text->came = text->streamed = text->seen = 0;
     stops_begin(&text->stops, begins->stop);
     tok_think_begin(&text->think, begins->has_marks, *begins->opened);
@@ -90,6 +93,7 @@ bool answer_text_push(struct answer_text *text, int32_t id)
     if (!out)
         return false;
     text->came += length;
+    text->ids++;
     size_t whole = tok_stream_push(&text->stream, bytes, length, out);
     bool fine = !whole || push(text, out, whole);
     if (out != small)
@@ -102,6 +106,7 @@ bool answer_text_mark(struct answer_text *text, const char *mark)
     char held[4]; // what came before it is whole, or never will be
     size_t length = strlen(mark), whole = tok_stream_flush(&text->stream, held);
     text->came += length;
+    text->ids++;
     return (!whole || push(text, held, whole)) && (!length || push(text, mark, length));
 }
 

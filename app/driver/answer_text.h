@@ -18,6 +18,7 @@ struct answer_text {
     struct stops stops;
     struct bytes *said;      // with the marks around what is thought: the turn's result has it
     bool failed;             // no memory for what may be a stop string
+    uint32_t ids;            // that came since text was sent last
     uint64_t came, streamed; // bytes of the ids, and those of them that are whole characters
     struct event *tokens;    // [n_tokens], whose text is not all out
     uint64_t *ends;          // [n_tokens], where it ends, in bytes of the ids

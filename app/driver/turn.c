@@ -180,10 +180,9 @@ static int try_shorter(const struct turn *turn, const struct backend *backend, s
     return code;
 }
 
-int turn_does_not_fit(const struct turn *turn, const struct backend *backend, struct turn_result *result,
-                      uint32_t length)
+int turn_does_not_fit(const struct turn *turn, const struct backend *backend, struct turn_result *result)
 {
-    size_t count = result->prompt.count - (length - turn->position) + 2, needed = length + count;
+    size_t count = result->prompt.count + 2, needed = turn->position + count;
     unsigned total = result->context_total;
     int code = try_shorter(turn, backend, result);
     if (code)
@@ -195,12 +194,12 @@ int turn_does_not_fit(const struct turn *turn, const struct backend *backend, st
                             fits ? "message is too long: with it the conversation"
                                  : "conversation is too long now: with this message it",
                             needed, total);
-    if (length == 0)
+    if (turn->position == 0)
         return backend_fail(&result->err, MOE_CONTEXT_FULL, "the %s needs %zu tokens of %u",
                             fits ? "message is too long: it" : "context is too small: this message", needed, total);
     return backend_fail(&result->err, MOE_CONTEXT_FULL,
                         "the %s: %zu of %u tokens are used and this message needs %zu more",
-                        fits ? "message is too long" : "context is full", (size_t)length, total, count);
+                        fits ? "message is too long" : "context is full", (size_t)turn->position, total, count);
 }
 
 uint32_t turn_count_again(const struct turn *turn, const struct turn_result *result)

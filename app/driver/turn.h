@@ -112,10 +112,9 @@ size_t turn_unchanged(const struct turn *turn, const struct backend *backend, co
                       size_t there);
 // Is there room for the prompt, and two tokens of the answer?
 bool turn_has_room(const struct turn *turn, const struct turn_result *result);
-// There is none, with the engine's `length` tokens: the sentence, and whether a shorter message has room. Where turns
-// before the message are fed with it, what was used is no help. Returns a code with result->err.
-int turn_does_not_fit(const struct turn *turn, const struct backend *backend, struct turn_result *result,
-                      uint32_t length);
+// There is none: the sentence, and whether a shorter message has room. Where turns before the message are fed with it,
+// what was used is no help. Returns a code with result->err.
+int turn_does_not_fit(const struct turn *turn, const struct backend *backend, struct turn_result *result);
 // Of what was read, what is no part of a new message: one count for whatever made it necessary.
 uint32_t turn_count_again(const struct turn *turn, const struct turn_result *result);
 

@@ -264,7 +264,7 @@ static int recall(struct worker *worker, const struct turn *turn, struct turn_re
 }
 
 // Encodes the prompt and cuts the timeline back to where it begins, or to where it differs from what is known to be
-// there.
+// there. One that does not fit cuts nothing: what was said before it is still in the engine.
 static int place(struct worker *worker, const struct turn *turn, struct turn_result *result)
 {
     const struct tok_ids *prompt = &result->prompt;
@@ -272,6 +272,9 @@ static int place(struct worker *worker, const struct turn *turn, struct turn_res
     int code = turn->again ? 0 : turn_encode(turn, &worker->backend, result);
     if (code == 0 && stop_wanted(worker))
         code = MOE_CANCELLED;
+    bool follows = turn->position <= timeline_length(&worker->timeline); // else there is no place to cut at
+    if (code == 0 && follows && !turn->again && !turn_has_room(turn, result))
+        code = turn_does_not_fit(turn, &worker->backend, result);
     if (code == 0)
         same = timeline_has(&worker->timeline, turn->position, &turn->known, prompt);
     if (turn->known.count && code == 0 && result->prompt_ends[turn->n_turns - 2] > same)
@@ -310,8 +313,6 @@ static int answer(struct worker *worker, const struct turn *turn, struct turn_re
     if (turn->again)
         return code ? code : say_answer(worker, turn, result);
     size_t there = length - turn->position, count = result->prompt.count - there;
-    if (!turn_has_room(turn, result))
-        return turn_does_not_fit(turn, &worker->backend, result, length);
     if (stop_wanted(worker))
         return MOE_CANCELLED;
     code = ops->start_sampling(self, &turn->sampling, &result->err);

@@ -36,8 +36,9 @@ struct event {
         struct moe_err failed;
         struct {
             uint32_t length;
+            uint32_t tokens; // ids that came since the event before: some have no text, others that of many events
             bool thinking;   // what the model thinks, not what it answers; the marks between them are no text
-            char bytes[252]; // whole characters as far as the model's bytes are any, and as they came: not sanitised
+            char bytes[248]; // whole characters as far as the model's bytes are any, and as they came: not sanitised
         } text;
         struct {
             int32_t id;

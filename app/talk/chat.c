@@ -261,6 +261,8 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
         turn_free(turn);
         return NULL;
     }
+    chat->was_fed = first_unfed(chat);
+    chat->was_think = chat->fed_think;
     if (chat->about.begins_anew && chat->think != chat->fed_think)
         forget_fed(chat, 0);
     bool known = true;
@@ -448,6 +450,15 @@ static bool keep_tried(struct chat *chat, const struct turn_result *result)
     return chat_go(chat, after);
 }
 
+// The request was refused before anything was taken back for it: what was to be fed otherwise still is as it was.
+static void recall_fed(struct chat *chat)
+{
+    uint32_t position = chat_position(chat);
+    for (size_t i = first_unfed(chat); i < chat->was_fed; i++)
+        chat->turns[i].end = position += (uint32_t)chat->turns[i].ids.count;
+    chat->fed_think = chat->was_think;
+}
+
 bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer)
 {
     bool again = chat->again;
@@ -476,6 +487,8 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
         chat->unsent = chat->turns[chat->n_turns - 1].text;
         chat->turns[chat->n_turns - 1].text = (struct bytes){0};
         chat_cut(chat, chat->n_turns - 1);
+        if (result->reason == STOP_CONTEXT_FULL && !again)
+            recall_fed(chat);
         return true;
     }
     bytes_release(&chat->unsent);

@@ -54,6 +54,9 @@ struct chat {
     struct tok_template_about about;
     enum think think;     // the next answer's
     enum think fed_think; // and that of what is fed
+    // Before the request under way, which may leave both as they were: so many turns fed, and how.
+    size_t was_fed;
+    enum think was_think;
 };
 
 void chat_release(struct chat *chat);

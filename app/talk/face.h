@@ -21,7 +21,8 @@ struct face_message {
 struct face_text {
     const char *bytes;
     size_t length;
-    bool thinking; // not said but thought
+    uint32_t tokens; // that came since the piece before, with those that have no text
+    bool thinking;   // not said but thought
 };
 
 // Lines that a face cuts for its columns when it shows them, as table.h says.

@@ -499,6 +499,7 @@ static void take_event(struct talk *talk, struct event *event)
         begin_answer(talk);
         talk->face->text(talk->self, &(struct face_text){.bytes = event->text.bytes,
                                                          .length = event->text.length,
+                                                         .tokens = event->text.tokens,
                                                          .thinking = event->text.thinking});
         break;
     case EVENT_TOKEN:

@@ -174,12 +174,13 @@ static void face_begin_answer(void *self)
     tui->last_answer.length = 0;
     tui->thinking = false;
     tui->begun_entry = false;
+    tui->answer_tokens = 0;
 }
 
 static void end_thought(struct tui *tui)
 {
     if (tui->thinking)
-        transcript_thought(tui->chat, tui->thought_pieces, (double)(format_clock_ns() - tui->thought_since_ns) / 1e9);
+        transcript_thought(tui->chat, tui->thought_tokens, (double)(format_clock_ns() - tui->thought_since_ns) / 1e9);
     tui->thinking = false;
 }
 
@@ -192,10 +193,11 @@ static void face_text(void *self, const struct face_text *text)
         transcript_begin(tui->chat, text->thinking ? ENTRY_THINKING : ENTRY_ASSISTANT);
         tui->begun_entry = true;
         tui->thinking = text->thinking;
-        tui->thought_pieces = 0;
+        tui->thought_tokens = 0;
         tui->thought_since_ns = format_clock_ns();
     }
-    tui->thought_pieces++;
+    tui->thought_tokens += text->tokens;
+    tui->answer_tokens += text->tokens;
     transcript_append(tui->chat, text->bytes, text->length);
     if (!text->thinking)
         bytes_append(&tui->last_answer, text->bytes, text->length);
@@ -208,6 +210,8 @@ static void face_end_answer(void *self, const struct turn_result *result)
     if (result->kept && !tui->begun_entry)
         transcript_begin(tui->chat, ENTRY_ASSISTANT);
     transcript_finish(tui->chat);
+    if (tui->thinking && result->generated_tokens > tui->answer_tokens) // the last of them had no text
+        tui->thought_tokens += result->generated_tokens - tui->answer_tokens;
     end_thought(tui);
     if (tui->talk.settings.face.bell && (result->seconds >= BELL_S || !transcript_following(tui->chat)))
         screen_send(tui->screen, "\a", 1);

@@ -72,7 +72,7 @@ struct tui {
     struct moe_progress progress; // total 0: none
     struct progress_eta eta;      // of that
     uint64_t progress_since_ns, thought_since_ns;
-    uint32_t thought_pieces;
+    uint32_t thought_tokens, answer_tokens;
     struct tally speed_from;
     bool speed_known;
     double tokens_now;

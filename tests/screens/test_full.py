@@ -806,6 +806,8 @@ def test_thinking_folds():
     s.keys("\x1bo", lambda t: "thought 0" not in t.text())
     s.keys("again\r", " thinking ")
     s.keys("\x1b", "Stopped")
+    thought = re.findall(r"^thought for .*, (\d+) token", s.text(), re.M)[-1]
+    same(re.findall(r"^\((\d+) token", s.text(), re.M)[-1], thought)  # nothing else was said
     leave(s)
 
 

@@ -121,6 +121,7 @@ static void limits_end_an_answer(struct harness *t)
     result = collect(t, worker, &answer, 0);
     CHECK_STR(t, result->err.text, "the conversation is too long now: with this message it needs 29 tokens of 20");
     CHECK(t, !result->shorter_fits);
+    CHECK_EQ(t, result->context_used, 20); // what is not sent takes nothing away
     turn_result_free(result);
     post(worker, "what does not fit", 0, 0);
     result = collect(t, worker, &answer, 0);
@@ -524,11 +525,15 @@ static void thinking_is_told_apart_and_left_out(struct harness *t)
         start(t, "thinks\nturn\ntoken <thi\ntoken nk>\\nhm <\ntoken /think>\\n\\nyes\nturn\ntext no\n");
     struct event event;
     struct bytes thought = {0}, said = {0};
+    uint32_t tokens[2] = {0};
     await_ready(t, worker);
     post(worker, "sum?", 0, 0);
     while (next_event(worker, &event) && event.kind != EVENT_DONE)
-        if (event.kind == EVENT_TEXT)
+        if (event.kind == EVENT_TEXT) {
             bytes_append(event.text.thinking ? &thought : &said, event.text.bytes, event.text.length);
+            tokens[event.text.thinking] += event.text.tokens;
+        }
+    CHECK(t, tokens[true] == 2 && tokens[false] == 1); // each counts once, those of the marks and without text, too
     CHECK_STR(t, thought.data, "hm ");
     CHECK_STR(t, said.data, "yes");
     CHECK_STR(t, event.result->text.data, "<think>\nhm </think>\n\nyes");

@@ -221,6 +221,15 @@ static void thinking_is_fed_once(struct harness *t)
     CHECK(t, turn && turn->position == before && turn->n_turns == 3 && turn->known.count == ids);
     CHECK_STR(t, turn->turns[1].text, "<think>hm</think>first"); // what of it is fed is the template's business
     turn_free(turn);
+    CHECK_EQ(t, chat_position(&chat), before);
+    chat.think = THINK_OFF;
+    struct turn_result refused = {.reason = STOP_CONTEXT_FULL};
+    CHECK(t, chat_accept(&chat, &refused, &(struct bytes){0}));
+    CHECK_EQ(t, chat_position(&chat), engine.length); // nothing was fed otherwise
+    turn_free(chat_request(&chat, "two", 3));
+    CHECK(t, chat_accept(&chat, &refused, &(struct bytes){0}) && chat.think != chat.fed_think);
+    chat.think = chat.fed_think;
+    turn_free(chat_request(&chat, "two", 3));
     chat_undo(&chat, 1); // of the message that was not sent
     exchange(t, &chat, &engine, "two", "second", true);
     CHECK_EQ(t, engine.n_fed, 3);
