@@ -89,10 +89,13 @@ $(BUILD)/kernels_cl.c: kernels/embed.sh $(wildcard kernels/*.h) $(KERNELS)
 	sh kernels/embed.sh kernels >$@.new && mv $@.new $@
 
 # ---- tests: every program prints PASS or FAIL lines, tests/run.sh counts them ----
+# Compiled in less time, and linked by gold where it is; what measures is built as the program is.
+TEST_OPT = $(if $(filter $(BUILD)/tests/bench/%,$@),,-O1 -g1)
+TEST_LD := $(if $(shell command -v ld.gold),-fuse-ld=gold)
 $(BUILD)/tests/%: tests/%.c $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(INCLUDES) $(PKG_CFLAGS) -MMD -MP -MT $@ -c -o $@.o $<
-	$(CXX) $(LDFLAGS) -o $@ $@.o $(LIBRARY) $(PKG_LIBS)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(TEST_OPT) $(INCLUDES) $(PKG_CFLAGS) -MMD -MP -MT $@ -c -o $@.o $<
+	$(CXX) $(LDFLAGS) $(TEST_LD) -o $@ $@.o $(LIBRARY) $(PKG_LIBS)
 
 # A disk that answers EIO at random, preloaded by tests/fault/test_eio.py.
 EIO = $(BUILD)/tests/fault/eio.so
@@ -144,8 +147,8 @@ $(BUILD)/tests/fault/kernels/test_driver_seal: private LDFLAGS += -Wl,--wrap=fsy
 # A fuzz target with replay.c as its main: runs the corpus and fixed mutants of it.
 $(BUILD)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/tests/fuzz/replay.o $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(INCLUDES) $(PKG_CFLAGS) -MMD -MP -MT $@ -c -o $@.o $<
-	$(CXX) $(LDFLAGS) -o $@ $@.o $(BUILD)/tests/fuzz/replay.o $(LIBRARY) $(PKG_LIBS)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(TEST_OPT) $(INCLUDES) $(PKG_CFLAGS) -MMD -MP -MT $@ -c -o $@.o $<
+	$(CXX) $(LDFLAGS) $(TEST_LD) -o $@ $@.o $(BUILD)/tests/fuzz/replay.o $(LIBRARY) $(PKG_LIBS)
 .PRECIOUS: $(BUILD)/tests/fuzz/replay.o
 
 GOLDEN   = $(BUILD)/tests/golden/golden
@@ -200,17 +203,21 @@ ASAN = build/asan
 # built already.
 SYNCING = $(addprefix fault/app/store/test_,store_faults power session_lives) fault/engine/convert/test_convert_power
 WAITING = $(SYNCING) unit/engine/walk/test_pace unit/engine/walk/test_prompts
+# The first that opens all kernels in both shapes, and so builds them: whatever opened them beside it would build them
+# again, so it begins before tests that need none.
+BUILDING = $(BUILD)/tests/ops/test_bank
 # What of them is enough under the sanitizers, for the rest goes the same ways (of test_walk_cases all does); of what says how
 # models are placed, each build has its half.
 IDENTITY = unit/engine/session/test_identity
 PARTLY   = ops/test_kinds ops/test_ops ops/test_token unit/engine/walk/test_walk_cases $(IDENTITY)
+# The tests' own text as it is written, so that the sanitizers see all that it reads.
 asan-tests:
-	$(MAKE) BUILD=$(ASAN) SANITIZE='address undefined' OPT='-O1 -g1 -fno-omit-frame-pointer' suite
+	$(MAKE) BUILD=$(ASAN) SANITIZE='address undefined' OPT='-O1 -g1 -fno-omit-frame-pointer' TEST_OPT=-O0 suite
 
 check: tests asan-tests
 	@sh tests/run.sh tests/layers.sh tests/covered.sh '--waiting $(SYNCING:%=$(BUILD)/tests/%)' $(GOLDENS_CPU) \
-	    '--waiting $(SCREENS)' \
-	    $(filter-out $(addprefix $(BUILD)/tests/,$(SYNCING) $(IDENTITY)),$(TESTS)) \
+	    '--waiting $(SCREENS)' $(BUILDING) \
+	    $(filter-out $(BUILDING) $(addprefix $(BUILD)/tests/,$(SYNCING) $(IDENTITY)),$(TESTS)) \
 	    '$(BUILD)/tests/$(IDENTITY) layers the_demo' '--waiting tests/sanitized_screens.sh' $(call GOLDENS_ON,ref) $(WARPS_FEW) \
 	    tests/unit/compare_tokenizers.sh tests/mutate/test_mutate.py tests/fault/test_eio.py \
 	    '--waiting $(WAITING:%=$(ASAN)/tests/%)' \

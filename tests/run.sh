@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Runs test programs and scripts and counts their "PASS name" and "FAIL name" lines. A program that ends badly, or says
 # neither, is a failure of its own; "SKIP why" lines are shown, and counted in a line before the last. What failed is said
-# again at the end, for a log of an hour is often kept by its end alone. The last line is "N passed, N failed"; the status
+# again at the end, for a log of an hour is often kept by its end alone. Each is followed by the seconds that it took and those
+# that it, and whatever it waited for, computed. The last line is "N passed, N failed"; the status
 # is 0 only if something passed and nothing failed.
 #
 #     tests/run.sh COMMAND...        each a program or script, with its arguments in the same word
@@ -20,12 +21,15 @@ run_one() {
     results=$1 program=$2
     output=$(mktemp "$results/XXXXXX") || exit 1
     began=$(date +%s)
+    times >"$output.before"
     case $program in
     *.py) timeout -k 5 "$LIMIT" python3 "$program" >"$output" 2>&1 ;;
     *.sh) timeout -k 5 "$LIMIT" sh "$program" >"$output" 2>&1 ;;
     *) timeout -k 5 "$LIMIT" sh -c "exec $program" >"$output" 2>&1 ;;
     esac
     status=$?
+    times >"$output.after"
+    computed=$(awk -F '[ms ]+' 'FNR == 2 { t = 60 * ($1 + $3) + $2 + $4; s = NR == 2 ? -t : s + t } END { printf "%.1f", s }' "$output.before" "$output.after")
     p=$(grep -ac '^PASS ' "$output")
     f=$(grep -ac '^FAIL ' "$output")
     s=$(grep -ac '^SKIP ' "$output")
@@ -42,10 +46,10 @@ run_one() {
         elif [ "$s" -gt 0 ]; then
             grep -a '^SKIP ' "$output"
         fi
-        echo "$program: $p passed, $f failed, $(($(date +%s) - began)) s"
+        echo "$program: $p passed, $f failed, $(($(date +%s) - began)) s, $computed computed"
         echo "$p $f $s" >>"$results/counts"
     } 9>"$results/lock"
-    rm -f "$output"
+    rm -f "$output" "$output.before" "$output.after"
 }
 # Those of "--waiting A B C", in a lane that our parent xargs adds and takes away again by these signals.
 run_waiting() {

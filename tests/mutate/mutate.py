@@ -432,7 +432,7 @@ class Scratch:
         """True: they are built."""
         command = ["make", "-s", "-j2"] + sorted(set(targets))
         if sanitized:
-            command += ["BUILD=build/asan", "SANITIZE=address undefined", "OPT=-O1 -g1 -fno-omit-frame-pointer"]
+            command += ["BUILD=build/asan", "SANITIZE=address undefined", "OPT=-O1 -g1 -fno-omit-frame-pointer", "TEST_OPT=-O0"]
         with open(self.log, "w", encoding="utf-8") as log:
             return subprocess.run(command, cwd=self.folder, env=self.environment(), stdout=log, stderr=log).returncode == 0
 
