@@ -204,7 +204,7 @@ ASAN = build/asan
 SYNCING = $(addprefix fault/app/store/test_,store_faults power session_lives) fault/engine/convert/test_convert_power
 WAITING = $(SYNCING) unit/engine/walk/test_pace unit/engine/walk/test_prompts
 # The first that opens all kernels in both shapes, and so builds them: whatever opened them beside it would build them
-# again, so it begins before tests that need none.
+# again, so it begins before tests that need none; beside the first of the goldens, likewise, tokenizers are compared.
 BUILDING = $(BUILD)/tests/ops/test_bank
 # What of them is enough under the sanitizers, for the rest goes the same ways (of test_walk_cases all does); of what says how
 # models are placed, each build has its half.
@@ -215,11 +215,12 @@ asan-tests:
 	$(MAKE) BUILD=$(ASAN) SANITIZE='address undefined' OPT='-O1 -g1 -fno-omit-frame-pointer' TEST_OPT=-O0 suite
 
 check: tests asan-tests
-	@sh tests/run.sh tests/layers.sh tests/covered.sh '--waiting $(SYNCING:%=$(BUILD)/tests/%)' $(GOLDENS_CPU) \
+	@sh tests/run.sh tests/layers.sh tests/covered.sh '--waiting $(SYNCING:%=$(BUILD)/tests/%)' \
+	    tests/unit/compare_tokenizers.sh $(GOLDENS_CPU) \
 	    '--waiting $(SCREENS)' $(BUILDING) \
 	    $(filter-out $(BUILDING) $(addprefix $(BUILD)/tests/,$(SYNCING) $(IDENTITY)),$(TESTS)) \
 	    '$(BUILD)/tests/$(IDENTITY) layers the_demo' '--waiting tests/sanitized_screens.sh' $(call GOLDENS_ON,ref) $(WARPS_FEW) \
-	    tests/unit/compare_tokenizers.sh tests/mutate/test_mutate.py tests/fault/test_eio.py \
+	    tests/mutate/test_mutate.py tests/fault/test_eio.py \
 	    '--waiting $(WAITING:%=$(ASAN)/tests/%)' \
 	    $(filter-out $(addprefix $(ASAN)/tests/,$(WAITING) $(PARTLY)),$(TESTS:$(BUILD)/%=$(ASAN)/%)) \
 	    'env MOECHAT_TEST_SHAPE=cpu $(ASAN)/tests/ops/test_kinds not_opened' 'env MOECHAT_TEST_SHAPE=cpu $(ASAN)/tests/ops/test_ops' \
