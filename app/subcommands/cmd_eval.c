@@ -282,8 +282,11 @@ static int print_result(struct eval *eval, double seconds)
     uint64_t ns = stats.prefill_ns + stats.decode_ns;
     double rate = json_out_rate(eval->ids.count, ns);
     if (!eval->options->asked.json) {
-        printf("%zu token%s, mean NLL %.6f, perplexity %.4f, %.1f tokens/s\n", eval->ids.count,
-               format_s(eval->ids.count), mean, exp(mean), rate);
+        if (scored)
+            printf("%zu tokens, mean NLL %.6f, perplexity %.4f, %.1f tokens/s\n", eval->ids.count, mean, exp(mean),
+                   rate);
+        else
+            printf("1 token, not scored: nothing comes before it; %.1f tokens/s\n", rate);
         return STATUS_DONE;
     }
     struct json_out out = {0};

@@ -157,8 +157,8 @@ static void do_held(struct talk *talk)
 }
 
 // What there is to say of a save, and then what the command that asked for it has done: /fork did, whatever the cap
-// took.
-static void say_saved(struct talk *talk, const struct session_news *news)
+// took, and where the disk took nothing, too: then the conversation is another session's all the same.
+static void say_saved(struct talk *talk, const struct session_news *news, bool another)
 {
     bool failed = *news->text && news->failed && !news->of_turn;
     if (failed)
@@ -167,13 +167,16 @@ static void say_saved(struct talk *talk, const struct session_news *news)
         talk_say_for_now(talk, "%s", news->text);
     else if (*news->text)
         talk_say(talk, "%s", news->text);
-    if (!failed && talk->state == TALK_BUSY && !news->of_turn && *talk->choice.note)
+    if (failed && another && *news->name)
+        talk_say(talk, "The conversation goes on as \"%s\"; the next turn tries again to save it.", news->name);
+    else if (!failed && talk->state == TALK_BUSY && !news->of_turn && *talk->choice.note)
         talk_say(talk, "%s \"%s\".", talk->choice.note, news->name);
 }
 
 void talk_on_session(struct talk *talk, const struct session_news *news)
 {
     talk->face->progress(talk->self, NULL);
+    bool another = !*talk->session;
     snprintf(talk->session, sizeof talk->session, "%s", news->name);
     talk->unsaved = news->unsaved;
     talk->blank = news->blank;
@@ -181,7 +184,7 @@ void talk_on_session(struct talk *talk, const struct session_news *news)
     if (talk->opening && !news->of_turn)
         on_opened(talk, news);
     else
-        say_saved(talk, news);
+        say_saved(talk, news, another);
     if (news->of_turn) {
         talk->untold = false;
         do_held(talk);

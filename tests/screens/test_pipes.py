@@ -556,6 +556,7 @@ def test_eval_scores_its_own_logits():
         same(os.path.getsize(os.path.join(layers, name)), len(ids) * hidden * 4)
     alone = json.loads(eval_tokens(b"5", "--json").stdout)
     same((alone["mean_nll"], alone["tokens"]), (None, 1))
+    expect(b"1 token, not scored: nothing comes before it; " in eval_tokens(b"5").stdout, "no figure stands for what is none")
     with open("/dev/full", "wb"):
         refused(eval_tokens(b"1 2", "--logits", "/dev/full"), 1, "No space left")
     same([f for f in os.listdir(SCRATCH) if f.startswith("logits.")], [])

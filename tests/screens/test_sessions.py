@@ -881,6 +881,9 @@ def test_a_full_disk_is_no_place_that_was_saved_to():
     expect(said.count("are not saved, and would be lost: /save tries again; /new once more drops them") == 1, "said: %r" % said)
     expect("no session" in said and "Assistant: two" in said, "said: %r" % said)
     expect("were not saved." in full("one", "/save", "/new", "/new"), "it is dropped")
+    expect("goes on" not in said, "no command made another session of it: %r" % said)
+    said = full("one", "/fork elsewhere")
+    expect('The conversation goes on as "elsewhere"; the next turn tries again to save it.\n' in said, "said: %r" % said)
 
 
 def test_a_long_talk_gets_room():
