@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "engine/experts/cache_plan.h"
 #include "engine/experts/disk_probe.h"
@@ -300,6 +301,7 @@ static int open_flights(expert_store *store, const struct expert_store_options *
         .n_flights = slots < MOST_FLIGHTS ? (uint32_t)slots : MOST_FLIGHTS,
         .readers = store->plan.readers,
         .direct = options->io == MOE_IO_DIRECT,
+        .watches = expert_has_host(store) && sysconf(_SC_NPROCESSORS_ONLN) > (long)store->plan.readers,
         .piece_bytes = options->read_piece_bytes,
         .read = options->read,
         .read_context = options->read_context,

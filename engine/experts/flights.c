@@ -165,6 +165,7 @@ int flights_open(struct flights *f, const struct package *package, const struct 
         .capacity = options->n_flights * f->most_parts,
         .read = options->read,
         .context = options->read_context,
+        .watches = options->watches,
         .bounce = any_is_shifted(package),
     };
     return reader_open(&pool, &f->pool, err);

@@ -69,6 +69,7 @@ struct flights_options {
     uint32_t n_flights; // at once, at most
     unsigned readers;
     bool direct;
+    bool watches;         // as reader_options'
     uint64_t piece_bytes; // as moe_model_options' read_piece_bytes
     moe_read_fn *read;    // NULL: pread
     void *read_context;

@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -17,10 +19,12 @@
 #include "engine/base/clock.h"
 #include "engine/base/err.h"
 
+#define WATCH_NS 300000u // most layers of a token ask again before
+
 struct ring {
     struct read_request **items; // [capacity]
     uint32_t first;
-    uint32_t count;
+    atomic_uint count; // changed under the lock, watched without it
 };
 
 struct reader_thread {
@@ -38,6 +42,7 @@ struct reader {
     void *context;
     uint32_t capacity;
     unsigned n_threads;
+    bool watches; // for WATCH_NS before a thread sleeps
     struct reader_thread threads[READER_MAX_THREADS];
     // Below: under the lock.
     pthread_mutex_t lock;
@@ -67,6 +72,22 @@ static struct read_request *ring_pop(const reader *r, struct ring *ring)
     ring->first = (ring->first + 1) % r->capacity;
     ring->count--;
     return request;
+}
+
+// The lock. Where threads watch, whoever has it is out again long before a sleep and an awakening would be over.
+static void enter(reader *r)
+{
+    for (int tries = 0; r->watches && tries < 1000; tries++)
+        if (!pthread_mutex_trylock(&r->lock))
+            return;
+    pthread_mutex_lock(&r->lock);
+}
+
+// Not under the lock: until one of the rings has something, but not for long. Whoever else wants the core gets it.
+static void watch(const struct ring *a, const struct ring *b)
+{
+    for (uint64_t until = clock_ns() + WATCH_NS; !a->count && !b->count && clock_ns() < until;)
+        sched_yield();
 }
 
 static ptrdiff_t read_at(void *context, int fd, void *target, size_t length, uint64_t offset)
@@ -115,15 +136,15 @@ static uint64_t thread_device_bytes(const struct reader_thread *thread, bool sel
     return self ? device_bytes(RUSAGE_THREAD) : thread->delivered;
 }
 
-// How much of a read the page cache had; under the lock. Its first missing page ends what take_cached takes, and what
+// How much of a read the page cache had; under the lock. all: device_bytes of the process after the read, which is a
+// call that takes long enough to be made before. Its first missing page ends what take_cached takes, and what
 // the system reads ahead looks cached afterwards, to this thread and to those that read what lies behind. Where the
 // system counts, it is known what devices delivered for all threads until now: that, beyond what was asked for before,
 // is this read's, and the rest of it was cached. So the sums are right, and of reads at the same time one may be told a
 // part of another's.
-static void count_cached(struct reader_thread *self, struct read_request *request, bool tells)
+static void count_cached(struct reader_thread *self, struct read_request *request, bool tells, uint64_t all)
 {
     reader *r = self->owner;
-    uint64_t all = device_bytes(RUSAGE_SELF);
     if (self->past_cache)
         self->delivered = thread_device_bytes(self, true);
     if (all == 0 || self->past_cache)
@@ -253,17 +274,24 @@ static void *serve(void *argument)
             break;
         struct read_request *request = ring_pop(r, r->queued.count ? &r->queued : &r->prefetches);
         r->running++;
-        self->past_cache = request->alignment || r->read != read_at;
+        bool direct = request->alignment;
+        self->past_cache = direct || r->read != read_at;
         pthread_mutex_unlock(&r->lock);
         bool tells = fill(self, request);
-        pthread_mutex_lock(&r->lock);
-        count_cached(self, request, tells);
+        uint64_t all = device_bytes(RUSAGE_SELF);
+        enter(r);
+        count_cached(self, request, tells, all);
         self->past_cache = false;
         r->running--;
         if (!request->prefetch)
             count_wanted(r, -1);
         ring_push(r, &r->done, request);
         pthread_cond_signal(&r->finished);
+        if (r->watches && !direct && !r->queued.count && !r->prefetches.count) {
+            pthread_mutex_unlock(&r->lock);
+            watch(&r->queued, &r->prefetches);
+            enter(r);
+        }
     }
     pthread_mutex_unlock(&r->lock);
     return NULL;
@@ -343,6 +371,7 @@ int reader_open(const struct reader_options *options, reader **out, struct moe_e
     r->read = options->read ? options->read : read_at;
     r->context = options->context;
     r->capacity = options->capacity;
+    r->watches = options->watches;
     r->queued.items = calloc(r->capacity, sizeof *r->queued.items);
     r->prefetches.items = calloc(r->capacity, sizeof *r->prefetches.items);
     r->done.items = calloc(r->capacity, sizeof *r->done.items);
@@ -385,7 +414,7 @@ void reader_close(reader *r)
 
 bool reader_submit(reader *r, struct read_request *requests, uint32_t n)
 {
-    pthread_mutex_lock(&r->lock);
+    enter(r);
     bool room = n <= r->capacity - (r->queued.count + r->prefetches.count + r->running + r->done.count);
     for (uint32_t i = 0; i < n && room; i++) {
         ring_push(r, requests[i].prefetch ? &r->prefetches : &r->queued, &requests[i]);
@@ -414,7 +443,7 @@ static void leave_out(const reader *r, struct ring *ring, const struct read_requ
 
 bool reader_withdraw(reader *r, const struct read_request *requests, uint32_t n)
 {
-    pthread_mutex_lock(&r->lock);
+    enter(r);
     struct ring *ring = requests->prefetch ? &r->prefetches : &r->queued;
     uint32_t found = 0;
     for (uint32_t i = 0; i < ring->count; i++)
@@ -430,7 +459,7 @@ bool reader_withdraw(reader *r, const struct read_request *requests, uint32_t n)
 
 void reader_promote(reader *r, struct read_request *requests, uint32_t n)
 {
-    pthread_mutex_lock(&r->lock);
+    enter(r);
     for (uint32_t left = r->prefetches.count; left; left--) {
         struct read_request *request = ring_pop(r, &r->prefetches);
         bool needed = is_among(request, requests, n);
@@ -445,7 +474,7 @@ void reader_promote(reader *r, struct read_request *requests, uint32_t n)
 
 uint64_t reader_busy_ns(reader *r)
 {
-    pthread_mutex_lock(&r->lock);
+    enter(r);
     uint64_t busy = r->busy_ns + (r->wanted_now ? clock_ns() - r->busy_since : 0);
     pthread_mutex_unlock(&r->lock);
     return busy;
@@ -467,10 +496,17 @@ static struct timespec deadline_after(int wait_ms)
 struct read_request *reader_reap(reader *r, int wait_ms)
 {
     struct timespec deadline = {0, 0};
+    if (!wait_ms && !r->done.count)
+        return NULL;
     if (wait_ms > 0)
         deadline = deadline_after(wait_ms);
-    pthread_mutex_lock(&r->lock);
+    enter(r);
     bool late = wait_ms == 0;
+    if (r->watches && !late && !r->done.count && r->queued.count + r->prefetches.count + r->running) {
+        pthread_mutex_unlock(&r->lock);
+        watch(&r->done, &r->done);
+        enter(r);
+    }
     while (!r->done.count && r->queued.count + r->prefetches.count + r->running && !late) {
         if (wait_ms > 0)
             late = pthread_cond_timedwait(&r->finished, &r->lock, &deadline) == ETIMEDOUT;

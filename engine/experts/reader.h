@@ -43,7 +43,8 @@ struct reader_options {
     uint32_t capacity; // requests between submit and reap, at most
     moe_read_fn *read; // NULL: pread. Short reads and EINTR are resumed
     void *context;
-    bool bounce; // some requests will be direct, not aligned and not `around`: each thread gets READER_BOUNCE bytes
+    bool watches; // threads watch for work for a while before they sleep: for waits that are shorter than an awakening
+    bool bounce;  // some requests will be direct, not aligned and not `around`: each thread gets READER_BOUNCE bytes
 };
 
 #define READER_MAX_THREADS   MOE_MAX_READERS

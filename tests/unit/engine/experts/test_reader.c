@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tests/harness.h"
+#include "engine/base/clock.h"
 #include "engine/experts/reader.h"
 
 enum { SIZE = 5003 };
@@ -471,6 +472,35 @@ static void closing_finishes_what_has_begun(struct harness *t)
     reader_close(NULL);
 }
 
+// Requests that come while threads watch, just when they fall asleep, and when all sleep: nobody misses one.
+static void threads_that_watch_miss_nothing(struct harness *t)
+{
+    enum { THREADS = 3, REQUESTS = 4, ROUNDS = 60 };
+    struct source source;
+    source_init(&source);
+    const struct reader_options options = {
+        .threads = THREADS, .capacity = REQUESTS, .watches = true, .read = give, .context = &source};
+    reader *r = NULL;
+    CHECK_EQ(t, reader_open(&options, &r, NULL), MOE_OK);
+    unsigned char bytes[REQUESTS][64];
+    struct read_request requests[REQUESTS];
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        for (unsigned i = 0; i < REQUESTS; i++)
+            requests[i] = (struct read_request){
+                .fd = 64, .offset = round + i * 64, .length = 64, .target = bytes[i], .prefetch = i == 3};
+        CHECK(t, reader_submit(r, requests, 3));
+        CHECK(t, reader_submit(r, &requests[3], 1));
+        for (unsigned i = 0; i < REQUESTS; i++) {
+            struct read_request *request = reader_reap(r, i % 2 ? READER_FOREVER : 10000);
+            CHECK(t, request && request->result == READ_FULL && request->delivered == 64 && right_bytes(request));
+        }
+        CHECK(t, !reader_reap(r, READER_FOREVER)); // nothing is being read
+        for (uint64_t until = clock_ns() + 10000u * round; clock_ns() < until;)
+            continue;
+    }
+    reader_close(r);
+}
+
 static void readers_take_no_signals(struct harness *t)
 {
     struct source source;
@@ -637,6 +667,7 @@ int main(int argc, char **argv)
         TEST(withdrawing),
         TEST(only_what_is_waited_for_is_busy),
         TEST(closing_finishes_what_has_begun),
+        TEST(threads_that_watch_miss_nothing),
         TEST(readers_take_no_signals),
         TEST(bad_options_are_refused),
     };
