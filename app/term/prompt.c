@@ -422,8 +422,30 @@ bool prompt_open(const struct prompt_face *face)
     return term_raw(pastes && strcmp(pastes, "on") == 0);
 }
 
+// vi's insertion knows no Ctrl-G: where it ended a key that had begun, it is put in as any letter.
+static void take_bell_out(void)
+{
+    if (rl_editing_mode != 0 || rl_point == 0 || rl_line_buffer[rl_point - 1] != '\007')
+        return;
+    rl_delete_text(rl_point - 1, rl_point);
+    rl_point--;
+}
+
+// At readline's own prompt, as prompt_cancel: before what waits to be typed. A search gives the draft back, in the
+// place of what it has found.
+static void leave_key(void)
+{
+    bool key = RL_ISSTATE(RL_STATE_MULTIKEY) != 0;
+    for (int i = 0; i < 4 && RL_ISSTATE(IN_THE_MIDDLE) && typed_put(&prompt.typed, "\007", 1); i++)
+        read_char();
+    if (key)
+        take_bell_out();
+}
+
 bool prompt_close(const char *draft)
 {
+    if (!draws() && prompt.shown)
+        leave_key();
     if (!draws())
         draft = prompt.shown && rl_line_buffer ? rl_line_buffer : "";
     bool safe = recall_close(&prompt.recall, prompt.shown || *draft ? draft : NULL); // nothing typed is lost by leaving
@@ -449,6 +471,8 @@ bool prompt_remember(const char *text)
 
 int prompt_keep_draft(const char *text, uint64_t now_ms)
 {
+    if (RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH)) // what it has found, or what is looked for
+        return -1;
     return recall_keep_draft(&prompt.recall, text, now_ms);
 }
 
@@ -547,22 +571,9 @@ void prompt_draw(void)
     draw_line();
 }
 
-// vi's insertion knows no Ctrl-G: where it ended a key that had begun, it is put in as any letter.
-static void take_bell_out(void)
-{
-    if (rl_editing_mode != 0 || rl_point == 0 || rl_line_buffer[rl_point - 1] != '\007')
-        return;
-    rl_delete_text(rl_point - 1, rl_point);
-    rl_point--;
-}
-
 bool prompt_interrupt(const char *given)
 {
-    if (RL_ISSTATE(RL_STATE_MULTIKEY)) { // see prompt_cancel
-        rl_stuff_char('\007');
-        read_char();
-        take_bell_out();
-    }
+    leave_key();
     if (prompt.pasting)
         insert_pasted();
     prompt.skipping = false;

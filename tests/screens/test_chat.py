@@ -689,6 +689,36 @@ def test_what_is_typed_during_an_answer_is_not_left_to_the_shell():
         leave(t)
 
 
+def test_a_search_that_is_interrupted_gives_the_draft_back():
+    """To the history, and where the chat is ended, too; what comes earlier there is found as ever."""
+    state = tempfile.mkdtemp(dir=SCRATCH)
+    for way in ("interrupt", "term"):
+        t = chat(ECHO, env=environment(XDG_STATE_HOME=state))
+        t.send("a fox\r")
+        t.wait("tokens/s", "You:")
+        t.send("left by " + way)
+        t.wait("left by " + way)
+        t.send("\x12fox")
+        t.wait("search", "fox")  # what is found is marked
+        if way == "interrupt":
+            t.interrupt()
+            t.wait("left by interrupt", "^C", "You:")
+            t.send("\x1b[A")
+            t.wait("left by interrupt")
+            t.send("\x1b[A")
+            t.wait("a fox")
+            t.send("\x15")
+            leave(t)
+        else:
+            t.process.terminate()
+            same(t.finish(), 143)
+    t = chat(ECHO, env=environment(XDG_STATE_HOME=state))
+    t.send("\x1b[A")
+    t.wait("left by term")
+    t.send("\x15")
+    leave(t)
+
+
 def test_keys_that_readline_does_not_survive():
     rc = os.path.join(SCRATCH, "hostile.inputrc")
     for mode, bindings, keys, wanted in (

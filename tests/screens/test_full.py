@@ -657,6 +657,13 @@ def test_no_draft_is_lost_by_leaving_or_a_search():
     s.keys("\x1b[A", "> left six")
     s.send("\x15")
     leave(s)
+    s = begun()
+    s.keys("left seven\x12fox", "`fox': a fox")
+    s.send("\r")
+    again(s)
+    s.keys("\x1b[A", "> left seven")
+    s.send("\x15")
+    leave(s)
 
 
 def test_long_drafts_are_not_lost_by_leaving():
@@ -714,6 +721,15 @@ def test_a_draft_outlives_kill_9():
     kept(["short"])
     s.keys("\r", " tokens/s)")
     kept([""])
+    s.keys("during a search", "> during a search")
+    kept(["during a search"])
+    s.keys("\x12draft", "`draft': a draft")
+    end = time.monotonic() + 0.8  # longer than it takes until what is typed is written
+    while time.monotonic() < end:
+        kept(["during a search"])
+        s.read(0.05)
+    s.keys("\x07", "> during a search")
+    s.keys("\x15", lambda t: "during" not in t.text())
     leave(s)
     kept([])
     t = Terminal(["--plain", "--no-session"] + script("turn\necho\n"), env=env)
