@@ -273,8 +273,9 @@ static int place(struct worker *worker, const struct turn *turn, struct turn_res
     if (code == 0 && stop_wanted(worker))
         code = MOE_CANCELLED;
     bool follows = turn->position <= timeline_length(&worker->timeline); // else there is no place to cut at
-    if (code == 0 && follows && !turn->again && !turn_has_room(turn, result))
-        code = turn_does_not_fit(turn, &worker->backend, result);
+    if (code == 0 && follows && !turn->again &&
+        !turn_has_room(turn, result)) // of what is too long itself settle() says so
+        return turn->position > result->context_total ? 0 : turn_does_not_fit(turn, &worker->backend, result);
     if (code == 0)
         same = timeline_has(&worker->timeline, turn->position, &turn->known, prompt);
     if (turn->known.count && code == 0 && result->prompt_ends[turn->n_turns - 2] > same)
