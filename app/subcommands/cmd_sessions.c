@@ -348,16 +348,17 @@ int cmd_sessions(const struct options *options)
         const char *verb, *usage;
         int least, most; // names
         int (*run)(const struct request *request);
+        bool json;
     } verbs[] = {
-        {"list", "", 0, 0, list},
-        {"show", " NAME", 1, 1, show},
-        {"tree", " NAME", 1, 1, tree},
-        {"rm", " NAME", 1, 1, rm},
-        {"rename", " NAME NEW-NAME", 2, 2, rename_to},
-        {"export", " NAME [md|json|txt]", 1, 2, export},
-        {"verify", " NAME", 1, 1, verify},
-        {"compact", " [NAME]", 0, 1, compact},
-        {"prune", " NAME", 1, 1, prune},
+        {"list", "", 0, 0, list, true},
+        {"show", " NAME", 1, 1, show, true},
+        {"tree", " NAME", 1, 1, tree, false},
+        {"rm", " NAME", 1, 1, rm, false},
+        {"rename", " NAME NEW-NAME", 2, 2, rename_to, false},
+        {"export", " NAME [md|json|txt]", 1, 2, export, false},
+        {"verify", " NAME", 1, 1, verify, false},
+        {"compact", " [NAME]", 0, 1, compact, false},
+        {"prune", " NAME", 1, 1, prune, false},
     };
     struct request request = {.options = options, .name = options->asked.more[0], .other = options->asked.more[1]};
     const char *verb = options->asked.operand ? options->asked.operand : "list";
@@ -370,9 +371,13 @@ int cmd_sessions(const struct options *options)
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
         if (strcmp(verbs[i].verb, verb) != 0)
             continue;
-        if (given >= verbs[i].least && given <= verbs[i].most)
+        bool fits = given >= verbs[i].least && given <= verbs[i].most;
+        if (fits && (verbs[i].json || !options->asked.json))
             return verbs[i].run(&request);
-        report("usage: moechat sessions %s%s", verb, verbs[i].usage);
+        if (fits)
+            report("sessions %s has no --json; list and show have, and sessions export NAME json", verb);
+        else
+            report("usage: moechat sessions %s%s", verb, verbs[i].usage);
         return STATUS_USAGE;
     }
     if (words_are("delete|remove|ls", verb, strlen(verb))) {

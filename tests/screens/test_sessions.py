@@ -1654,6 +1654,17 @@ def test_commands_wait_for_the_save_of_the_first_answer():
     expect(own and own.group(2) in later, "the open session, and what is listed of it later: %r, %r" % (listed, later))
 
 
+def test_json_is_refused_by_the_verbs_that_print_none():
+    env = environment(XDG_DATA_HOME=SCRATCH + "/no-json")
+    same(run(["run", "-p", "one", "--session", "kept"] + script(ECHO), env=env).returncode, 0)
+    for args in (["tree", "kept"], ["verify", "kept"], ["compact"], ["compact", "kept"], ["prune", "kept"], ["rename", "kept", "other"],
+                 ["export", "kept", "txt"], ["rm", "kept"]):
+        result = run(["sessions"] + args + ["--json"], env=env)
+        same((result.returncode, result.stdout), (2, b""))
+        same(result.stderr, b"moechat: sessions " + args[0].encode() + b" has no --json; list and show have, and sessions export NAME json\n")
+    same([s["name"] for s in json.loads(run(["sessions", "--json"], env=env).stdout)["sessions"]], ["kept"])  # rm did nothing
+
+
 def test_a_fork_over_the_cap_says_where_it_goes_on():
     """What the cap took is said besides, not in its place."""
     only = "is over --kv-cap (20 B); only the text is saved\n"
