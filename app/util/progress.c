@@ -37,6 +37,8 @@ double progress_steady(struct progress_eta *eta, double left, double now)
         *eta = (struct progress_eta){true, now + left, now};
     else if (left >= 0)
         eta->end += (now + left - eta->end) * (1 - exp((eta->at - now) / FOLLOWS));
+    if (left >= 0 && eta->end < now + left / 2)
+        eta->end = now + left / 2; // what was quick at first has misled it: it must not stand at nothing meanwhile
     eta->at = now;
     return !eta->known ? -1 : eta->end > now ? eta->end - now : 0;
 }

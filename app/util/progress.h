@@ -11,8 +11,8 @@
 
 #include "engine/moe.h"
 
-// When something will be over, as estimates of it come: what is shown counts down evenly and follows them slowly.
-// Zero-initialise.
+// When something will be over, as estimates of it come: what is shown counts down evenly and follows them slowly,
+// but is never less than half of the last. Zero-initialise.
 struct progress_eta {
     bool known;
     double end, at; // seconds on the caller's clock: the end, and when the last estimate came

@@ -91,6 +91,18 @@ static void time_left_does_not_wander(struct harness *t)
     CHECK(t, progress_steady(&eta, -1, 1000) == 0);
 }
 
+// 20 of 27 steps were in a cache: what they took says nothing of the others, and the line must not stand at nothing.
+static void time_left_is_not_nothing_meanwhile(struct harness *t)
+{
+    struct progress_eta eta = {0};
+    struct moe_progress at = {.what = "building kernels", .unit = "steps", .done = 20, .total = 27};
+    for (double now = 0.125; now <= 8; now += 0.125) {
+        double left = progress_seconds_left(&at, now), shown = progress_steady(&eta, left, now);
+        CHECK(t, left < 0 ? shown < 0 : shown > left * 0.49);
+    }
+    CHECK(t, progress_steady(&eta, progress_seconds_left(&at, 8), 8) > 1);
+}
+
 static void reports_show_no_escape(struct harness *t)
 {
     char *text = NULL;
@@ -409,6 +421,7 @@ int main(int argc, char **argv)
         TEST(numbers_for_people),
         TEST(progress_in_words),
         TEST(time_left_does_not_wander),
+        TEST(time_left_is_not_nothing_meanwhile),
         TEST(text_is_always_utf8),
         TEST(reals_that_are_none_are_null),
         TEST(progress_is_one_line),
