@@ -371,7 +371,7 @@ static bool asks_to_delete(struct talk *talk, const struct talk_argument *name)
     for (size_t i = 0; i < list.n_entries && !asked; i++) {
         char words[400];
         const struct store_entry *entry = &list.entries[i];
-        if (strcmp(entry->name, name->text) != 0)
+        if (strcmp(entry->name, name->text) != 0 || store_is_locked(&talk->store, entry->name))
             continue;
         struct saved_content content;
         enum store_code unread = saved_read(&talk->store, entry->name, &content, &error);

@@ -442,6 +442,7 @@ static void release(struct tui *tui)
     figures_release(&tui->figures);
     free(tui->entries);
     free(tui->kept);
+    free(tui->sought);
     free(tui);
 }
 

@@ -73,9 +73,17 @@ void tui_end_search(struct tui *tui)
     tui->kept = NULL;
 }
 
+// No words: the last ones once more, as in less.
 static void search(struct tui *tui, const char *words)
 {
     prompt_replace("");
+    char *sought = *words ? strdup(words) : NULL;
+    if (sought) {
+        free(tui->sought);
+        tui->sought = sought;
+    }
+    if (!*words && tui->sought)
+        words = tui->sought;
     if (!*words) {
         tui_end_search(tui);
     } else if (transcript_search(tui_view(tui), words, strlen(words), tui->search_back)) {

@@ -55,6 +55,7 @@ struct tui {
     char *kept;        // the draft while something is searched for
     size_t kept_point; //
     bool kept_command; // and it was vi's command mode
+    char *sought;      // what was searched for last; NULL: nothing
     bool search_back;  // n goes to earlier matches
     int keep_ms;       // until the draft is kept
     struct bytes queue[TUI_QUEUE];

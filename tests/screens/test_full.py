@@ -1328,6 +1328,8 @@ def test_vi_searches_by_typed_words_and_moves_by_rows():
     s.keys("draft\x1b", "(cmd)> draft")
     s.keys("\x1b/cat\r", "match 2 of 2")
     s.keys("\x1b", "(cmd)> draft")  # as it was left
+    s.keys("\x1b", lambda t: "match" not in t.text())
+    s.keys("\x1b/\r", "match 2 of 2")  # the same once more, as in less and vi
     s.keys("\x1b/nowhere\r", "not found: nowhere")
     s.keys("x", "(cmd)> draf")
     expect("draft" not in s.text(), s.text())

@@ -1007,6 +1007,14 @@ def test_two_processes_are_told_apart():
     same(result.returncode, 1)
     leave(t)
     same("mine" in names(), False)  # nothing was said in it
+    ask("one", "--session", "mine", *script(ECHO))
+    t, other = chat(ECHO, "--session", "mine"), chat(ECHO, columns=100)
+    other.send("/delete mine\r")  # without a question whose answer would be no
+    other.wait("open in another moechat (pid %d)" % t.process.pid, "You:")
+    expect("once more" not in other.output.decode(), "said: %r" % other.output)
+    leave(other)
+    leave(t)
+    run(["sessions", "rm", "mine"])
 
 
 def test_lost_rows_are_said():
