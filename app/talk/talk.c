@@ -179,7 +179,8 @@ void talk_show_turn(struct talk *talk, size_t turn)
         message.text = said.data;
         message.length = said.length;
     }
-    talk->face->message(talk->self, &message);
+    if (!parted || message.length) // it may have been stopped while it thought
+        talk->face->message(talk->self, &message);
     bytes_release(&thought);
     bytes_release(&said);
     if (shown->role == TOK_ASSISTANT && strcmp(shown->made.stop, stop_reason_name(STOP_CONTEXT_FULL)) == 0)

@@ -162,10 +162,10 @@ static void face_message(void *self, const struct face_message *message)
                            : message->role == TOK_ASSISTANT ? ENTRY_ASSISTANT
                                                             : ENTRY_NOTICE;
     add(tui, kind, message->text, message->length);
-    if (message->role == TOK_ASSISTANT && !message->thinking) {
+    if (message->role == TOK_ASSISTANT)
         tui->last_answer.length = 0;
+    if (message->role == TOK_ASSISTANT && !message->thinking)
         bytes_append(&tui->last_answer, message->text, message->length);
-    }
 }
 
 static void face_begin_answer(void *self)

@@ -824,6 +824,9 @@ def test_thinking_folds():
     s.keys("\x1b", "Stopped")
     thought = re.findall(r"^thought for .*, (\d+) token", s.text(), re.M)[-1]
     same(re.findall(r"^\((\d+) token", s.text(), re.M)[-1], thought)  # nothing else was said
+    s.keys("/undo\r", "Took back")
+    s.keys("/redo\r", "endless")
+    expect("\u25c6" not in s.text().split("endless")[1], "nothing was said, and nothing stands there for it")
     leave(s)
 
 
