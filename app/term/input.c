@@ -3,7 +3,14 @@
 #include "app/term/input.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+unsigned input_escape_ms(void)
+{
+    enum { ESCAPE_MS = 30, ESCAPE_REMOTE_MS = 100 };
+    return getenv("SSH_CONNECTION") ? ESCAPE_REMOTE_MS : ESCAPE_MS;
+}
 
 static const char paste_begin[] = "\033[200~", paste_end[] = "\033[201~";
 

@@ -33,11 +33,14 @@ enum {
     INPUT_BURST_MS = 20,   // what follows within is of the same burst: nobody types lines so fast
 };
 
+// How long Esc waits for the rest of a key: longer where keys come over a network.
+unsigned input_escape_ms(void);
+
 // Zero-initialise but for the first three.
 struct input {
     input_take_fn *take;
     void *context;
-    unsigned escape_ms; // how long Esc waits for the rest of a key
+    unsigned escape_ms; // input_escape_ms()
     char held[32];      // the start of a key
     size_t n_held;
     uint64_t since_ms; // the last byte

@@ -12,6 +12,7 @@
 #include <readline/readline.h>
 
 #include "app/term/bounds.h"
+#include "app/term/input.h"
 #include "app/term/inputrc.h"
 #include "app/term/keymaps.h"
 #include "app/term/keys.h"
@@ -547,12 +548,14 @@ void prompt_type_held(void)
     draw_line();
 }
 
-// In vi's insert mode readline asks at once whether Esc stands alone; the rest of a key may be on its way.
+// In vi's insert mode readline asks at once whether Esc stands alone; the rest of a key may be on its way. Not for as
+// long as readline waits for a key's end: whoever leaves insert mode and sends would have pressed Alt-Enter.
 static void await_key(void)
 {
     const struct bytes *bytes = &prompt.typed.bytes;
     const char *value = rl_variable_value("keyseq-timeout");
-    int wait_ms = value ? atoi(value) : 0;
+    int wait_ms = value ? atoi(value) : 0, most_ms = (int)input_escape_ms();
+    wait_ms = wait_ms < most_ms ? wait_ms : most_ms;
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     if (rl_editing_mode == 0 && bytes->length && bytes->data[bytes->length - 1] == '\033' &&
         poll(&input, 1, wait_ms > 0 ? wait_ms : 0) > 0)

@@ -18,15 +18,7 @@
 #include "app/term/term.h"
 #include "app/term/tui_parts.h"
 
-enum {
-    BELL_S = 10,
-    FRAME_MS = 33,
-    NOTICE_MS = 4000,
-    TICK_MS = 1000,
-    ESCAPE_MS = 30,
-    ESCAPE_REMOTE_MS = 100,
-    BLOCK = 65536
-};
+enum { BELL_S = 10, FRAME_MS = 33, NOTICE_MS = 4000, TICK_MS = 1000, BLOCK = 65536 };
 
 void tui_safe(char *out, size_t size, const char *text)
 {
@@ -597,8 +589,7 @@ static struct tui *make(const struct face_settings *settings)
     tui->ascii = settings->ascii;
     tui->draft.columns = 80;
     tui->draft.label = tui->label;
-    tui->input = (struct input){
-        .take = tui_take_input, .context = tui, .escape_ms = getenv("SSH_CONNECTION") ? ESCAPE_REMOTE_MS : ESCAPE_MS};
+    tui->input = (struct input){.take = tui_take_input, .context = tui, .escape_ms = input_escape_ms()};
     tui->chat = transcript_new(settings->ascii);
     tui->help = transcript_new(settings->ascii);
     if (tui->help)

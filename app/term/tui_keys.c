@@ -637,6 +637,13 @@ static bool leave_edit(struct tui *tui)
     return talk_leave_edit(&tui->talk);
 }
 
+// With vi's keys the first Esc leaves insert mode, where nobody may notice it: nothing was typed, or no mode is shown.
+static void say_next_escape(struct tui *tui)
+{
+    if (prompt_vi_command() && !prompt_draft().length && tui->talk.state == TALK_ANSWERING)
+        tui_notice(tui, "Esc once more stops it");
+}
+
 static void escape(struct tui *tui)
 {
     if (tui->mode != MODE_WRITE)
@@ -646,7 +653,7 @@ static void escape(struct tui *tui)
     else if (tui->help_open)
         tui->help_open = false;
     else if (prompt_escape())
-        return;
+        say_next_escape(tui);
     else if (leave_edit(tui))
         return;
     else if (talk_stop(&tui->talk))

@@ -467,12 +467,16 @@ def test_an_inputrc_that_includes_itself_is_not_read():
 def test_vi_keys():
     rc = os.path.join(SCRATCH, "inputrc")
     with open(rc, "w") as out:
-        out.write("set editing-mode vi\n$if moechat\n\"\\C-o\": \"macro\"\n$endif\n")
+        out.write("set editing-mode vi\nset keyseq-timeout 600000\n$if moechat\n\"\\C-o\": \"macro\"\n$endif\n")
     t = chat(ECHO, env=environment(INPUTRC=rc))
     t.send("one\x1b\rtwo\x0f\r")
     t.wait("Assistant:", "one\r\ntwomacro\r\n", "You:")
     t.send("abc\x1b")
-    time.sleep(0.7)  # readline's own wait for the rest of a key
+    t.wait("abc\b")  # command mode, long before readline would have had enough of waiting
+    t.send("\r")  # no Alt-Enter
+    t.wait("Assistant:", "abc\r\n", "You:")
+    t.send("abc\x1b")
+    t.wait("abc\b")
     t.send("0ix\r")
     t.wait("Assistant:", "xabc\r\n", "You:")
     leave(t)

@@ -1318,7 +1318,8 @@ def test_a_resize_storm():
 def test_vi_keys():
     s = chat("turn\ntext one\nhang\nturn\necho\n", env=environment(INPUTRC=vi_inputrc("vi"), **XTERM))
     s.keys("go\r", "one")
-    s.keys("abc\x1b", "abc")
+    s.keys("\x1b", "Esc once more stops it")  # it left insert mode
+    s.keys("iabc\x1b", "abc")
     s.keys("0ix\x1b", "> xabc")
     s.keys("\x1b", "Stopped")  # Esc in vi's command mode
     s.keys("A!\x1b\rline\r", "you \u203a xabc!")
