@@ -491,6 +491,8 @@ static void draw_row(struct tui *tui, int row, char *out, size_t size)
 // What was typed and not sent is found in the history; false: it is lost. What waited was put there when it was typed.
 static bool close_prompt(struct tui *tui)
 {
+    if (tui->mode == MODE_WRITE)
+        prompt_cancel(); // a search gives back what it stands in the place of
     const char *kept = written(tui);
     struct bytes *behind = &tui->behind;
     while (behind->length && strchr(" \t\n", behind->data[behind->length - 1]))

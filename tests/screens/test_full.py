@@ -664,6 +664,16 @@ def test_no_draft_is_lost_by_leaving_or_a_search():
     s.keys("\x1b[A", "> left seven")
     s.send("\x15")
     leave(s)
+    s = begun()
+    s.keys("left eight\x12fox", "`fox': a fox")
+    s.process.terminate()
+    same(s.finish(), 143)
+    s = begun()
+    s.keys("\x1b[A", "> a fox")
+    s.keys("\x1b[A", "> /new")
+    s.keys("\x1b[A", "> left eight")
+    s.send("\x15")
+    leave(s)
 
 
 def test_long_drafts_are_not_lost_by_leaving():
