@@ -979,22 +979,23 @@ def test_new_keeps_the_systems_rows():
 
 
 def test_what_is_over_the_cap_takes_nothing_from_others():
-    kept = lambda: {s["name"]: s["kv_bytes"] for s in json.loads(run(["sessions", "list", "--json"]).stdout)["sessions"]}
-    ask("one", "--session", "beside", *script(ECHO))
+    env = environment(XDG_DATA_HOME=tempfile.mkdtemp(dir=SCRATCH))  # what others have kept would make prompts too long
+    kept = lambda: {s["name"]: s["kv_bytes"] for s in json.loads(run(["sessions", "list", "--json"], env=env).stdout)["sessions"]}
+    same(run(["run", "-p", "one", "--session", "beside"] + script(ECHO), env=env).returncode, 0)
     before = kept()
     total = sum(before.values())
-    result = run(["run", "-p", "x" * (total // 4 + 50), "--session", "over", "--kv-cap", str(total + 4)] + script(ECHO))
+    result = run(["run", "-p", "x" * (total // 4 + 50), "--session", "over", "--kv-cap", str(total + 4)] + script(ECHO), env=env)
     same(result.returncode, 0)
     expect(b"the KV cache of this conversation (" in result.stderr and b"; only the text is saved" in result.stderr, "said: %r" % result.stderr)
     same(kept(), dict(before, over=0))
     before = kept()
-    result = run(["run", "-p", "x", "--session", "text", "--kv-cap", "0"] + script(ECHO))  # text alone needs no room
+    result = run(["run", "-p", "x", "--session", "text", "--kv-cap", "0"] + script(ECHO), env=env)  # text alone needs no room
     expect(b"--kv-cap" not in result.stderr, result.stderr)
     same(kept(), dict(before, text=0))
-    result = run(["run", "-p", "x" * 20, "--session", "late", "--kv-cap", str(max(before.values()) + 100)] + script("turn\ntext " + "y " * 400 + "\n"))
+    result = run(["run", "-p", "x" * 20, "--session", "late", "--kv-cap", str(max(before.values()) + 100)] + script("turn\ntext " + "y " * 400 + "\n"), env=env)
     expect(b"; only the text is saved" in result.stderr and b"dropped those" not in result.stderr, result.stderr)  # with its answer it is over it
     same(kept(), dict(before, text=0, late=0))
-    result = run(["run", "-p", "x", "--session", "lower", "--kv-cap", "50"] + script(ECHO))  # rows that are kept need it
+    result = run(["run", "-p", "x", "--session", "lower", "--kv-cap", "50"] + script(ECHO), env=env)  # rows that are kept need it
     expect(b"saved KV caches reached --kv-cap: dropped those of " in result.stderr and 0 < sum(kept().values()) <= 50, "%r, %r" % (result.stderr, kept()))
 
 
