@@ -181,7 +181,8 @@ WARPS_MORE = $(foreach t,ops plain index experts fused bits,$(call WARPS_RUN,$(B
     $(call WARPS_RUN,$(BUILD)/tests/ops/test_kinds weights products heads swiglus) \
     $(foreach g,ck-v32 ck-k2 ck-glm-list ck-kimi-k3,$(call WARPS_RUN,$(GOLDEN) tests/golden/$(g) --device gpu --chunk 0 --chunk 7 \
         --convert ./$(PROGRAM))) \
-    $(foreach g,gguf-v2-lite-q4km gguf-v3-ud mlx-widths ck-glm-52-mlx,$(call WARPS_RUN,$(GOLDEN) tests/golden/$(g) --device gpu --chunk 0 --chunk 7))
+    $(foreach g,gguf-v2-lite-q4km gguf-v3-ud mlx-widths ck-glm-52-mlx,$(call WARPS_RUN,$(GOLDEN) tests/golden/$(g) --device gpu --chunk 0 --chunk 7)) \
+    $(foreach g,gguf-qwen35moe gguf-moonlight-q5km gguf-k2-q4_0,$(call WARPS_RUN,$(GOLDEN) tests/golden/$(g) --device gpu --chunk 1))
 
 tests: suite $(GOLDEN) $(BENCHES) $(BUILD)/tests/bench/synthetic $(EIO) $(WARPS_HERE)
 suite: $(PROGRAM) $(TESTS) $(FUZZERS) # what the sanitizers look at, too
