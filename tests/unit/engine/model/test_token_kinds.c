@@ -1,51 +1,80 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Which kinds a token's program is built for: where a model has more than it takes, those that merge most launches.
+// The kinds that kernels are built for, by the ops that take them; and those of a token's program: where a model has
+// more than it takes, those that merge most launches.
 #include "engine/model/formats.h"
 #include "tests/harness.h"
 
-// Of the model's formats: how many there are, and bit KIND_X of each that has USE_TOKEN.
-static uint64_t token_kinds_of(struct harness *t, const char *folder, unsigned *n)
+// The model's formats are these, in their order: kinds by ops.
+static void check_formats(struct harness *t, const char *folder, const struct gpu_format *want, unsigned n)
 {
     struct package package;
     struct weights weights;
-    struct formats formats;
+    struct formats formats = {.n = 0};
     struct moe_err err = {.text = ""};
-    uint64_t kinds = 0;
     if (!CHECK_EQ(t, weights_open_package(folder, &package, &err), MOE_OK)) {
         printf("    %s\n", err.text);
-        return 0;
+        return;
     }
     struct weights_source source = {.package = &package};
-    if (CHECK_EQ(t, weights_load(NULL, &source, &weights, &err), MOE_OK)) {
+    if (CHECK_EQ(t, weights_load(NULL, &source, &weights, &err), MOE_OK))
         formats_of(&package, &weights, &formats);
-        *n = formats.n;
-        for (unsigned i = 0; i < formats.n; i++)
-            if (formats.items[i].uses & USE_TOKEN)
-                kinds |= UINT64_C(1) << formats.items[i].kind;
+    CHECK_EQ(t, formats.n, n);
+    for (unsigned i = 0; i < n && i < formats.n; i++) {
+        const struct gpu_format *f = &formats.items[i];
+        if (!CHECK(t, f->kind == want[i].kind && f->scale_type == want[i].scale_type && f->uses == want[i].uses))
+            printf("    %s: %s with uses %x\n", folder, kind_name(f->kind), (unsigned)f->uses);
     }
     weights_release(&weights);
     package_release(&package);
-    return kinds;
 }
 
-#define BIT(kind) (UINT64_C(1) << (kind))
+#define CHECK_FORMATS(t, folder, want) check_formats(t, folder, want, sizeof(want) / sizeof *(want))
 
 static void all_where_they_are_few(struct harness *t)
 {
-    unsigned n;
-    CHECK_EQ(t, token_kinds_of(t, "tests/golden/gguf-k2-q4_0/checkpoint", &n), BIT(KIND_Q4_0) | BIT(KIND_Q8_0));
-    // Layers with states, and shared experts beside them.
-    CHECK_EQ(t, token_kinds_of(t, "tests/golden/gguf-qwen35moe/checkpoint", &n),
-             BIT(KIND_Q4_0) | BIT(KIND_Q5_0) | BIT(KIND_Q8_0));
-    CHECK_EQ(t, token_kinds_of(t, "tests/golden/ck-moonlight-mlx/checkpoint", &n), 0); // MLX's need no other program
+    static const struct gpu_format k2[] = {
+        {KIND_Q8_0, 0, USE_ROWS | USE_PRODUCTS | USE_HEADS | USE_TOKEN},
+        {KIND_F32, 0, USE_PRODUCTS},
+        {KIND_Q4_0, 0, USE_EXPERTS | USE_TOKEN},
+    };
+    static const struct gpu_format qwen[] = {
+        // Layers with states, and shared experts beside them.
+        {KIND_Q8_0, 0, USE_ROWS | USE_PRODUCTS | USE_TOKEN},
+        {KIND_F32, 0, USE_PRODUCTS},
+        {KIND_Q4_0, 0, USE_EXPERTS | USE_TOKEN},
+        {KIND_Q5_0, 0, USE_EXPERTS | USE_TOKEN},
+    };
+    static const struct gpu_format plain[] = {
+        {KIND_F32, 0, USE_ROWS | USE_PRODUCTS},
+        {KIND_BF16, 0, USE_PRODUCTS | USE_EXPERTS | USE_HEADS},
+    };
+    CHECK_FORMATS(t, "tests/golden/gguf-k2-q4_0/checkpoint", k2);
+    CHECK_FORMATS(t, "tests/golden/gguf-qwen35moe/checkpoint", qwen);
+    CHECK_FORMATS(t, "tests/golden/gguf-plain/checkpoint", plain); // which needs no other program
 }
 
+// Sixteen kinds: latent attention's way out is the only launch whose kinds all go together, and are few enough.
 static void as_many_as_a_program_takes(struct harness *t)
 {
-    unsigned n = 0;
-    // Latent attention's way out: of its launches the only one whose kinds all go together.
-    CHECK_EQ(t, token_kinds_of(t, "tests/golden/gguf-v3-ud/checkpoint", &n), BIT(KIND_Q3_K) | BIT(KIND_Q5_K));
-    CHECK(t, n > 10);
+    static const struct gpu_format want[] = {
+        {KIND_IQ2_XXS, 0, USE_ROWS},
+        {KIND_F32, 0, USE_PRODUCTS},
+        {KIND_IQ3_S, 0, USE_PRODUCTS},
+        {KIND_Q6_K, 0, USE_PRODUCTS},
+        {KIND_Q8_0, 0, USE_PRODUCTS},
+        {KIND_Q3_K, 0, USE_PRODUCTS | USE_TOKEN},
+        {KIND_IQ1_S, 0, USE_PRODUCTS},
+        {KIND_IQ1_M, 0, USE_PRODUCTS},
+        {KIND_IQ2_S, 0, USE_PRODUCTS},
+        {KIND_Q4_1, 0, USE_HEADS},
+        {KIND_Q5_K, 0, USE_PRODUCTS | USE_HEADS | USE_TOKEN},
+        {KIND_Q4_K, 0, USE_PRODUCTS},
+        {KIND_IQ4_XS, 0, USE_PRODUCTS},
+        {KIND_IQ2_XS, 0, USE_EXPERTS},
+        {KIND_IQ3_XXS, 0, USE_EXPERTS},
+        {KIND_Q2_K, 0, USE_EXPERTS},
+    };
+    CHECK_FORMATS(t, "tests/golden/gguf-v3-ud/checkpoint", want);
 }
 
 int main(int argc, char **argv)
