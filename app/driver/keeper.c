@@ -264,16 +264,17 @@ bool keeper_has_room(struct keeper *keeper, size_t tokens)
     enum { STEP = 1024 };
     struct backend_info info;
     keeper->backend->ops->describe(keeper->backend->self, &info);
-    if (tokens <= info.max_context)
+    if (tokens < info.max_context)
         return true;
     size_t enough = (tokens / STEP + 2) * STEP, limit = info.context_limit ? info.context_limit : SIZE_MAX;
     char more[64] = "";
+    const char *how = tokens == info.max_context ? "fill" : "do not fit into";
     if (tokens < limit)
         snprintf(more, sizeof more, "with --context %zu it goes on, and ", enough < limit ? enough : limit);
     snprintf(keeper->news.text, sizeof keeper->news.text,
-             "the conversation's %zu tokens do not fit into a context of %" PRIu32
+             "the conversation's %zu tokens %s a context of %" PRIu32
              ", so nothing can follow them here; %s/undo goes back to where there is room",
-             tokens, info.max_context, more);
+             tokens, how, info.max_context, more);
     return false;
 }
 

@@ -89,7 +89,7 @@ uint32_t keeper_load(struct keeper *keeper, uint32_t fed);
 // Appends to the timeline, which holds what the conversation begins with, rows that are saved, up to `most` tokens, as
 // far as there is room and they are good. NULL, or why not all: err->text or a word of its own.
 const char *keeper_restore(struct keeper *keeper, uint32_t most, struct moe_err *err);
-// Is there room for so many tokens? False: the news say what to do.
+// Is there room behind so many tokens? False: the news say what to do.
 bool keeper_has_room(struct keeper *keeper, size_t tokens);
 bool keeper_has_more(const struct keeper *keeper); // rows are saved that the timeline does not have
 void keeper_lose(struct keeper *keeper);           // what was gone to is not on the disk: says so

@@ -327,7 +327,7 @@ static void read_version(struct reader *r)
     if (here == 0)
         refuse(r, MOE_FORMAT, "is empty; download it again");
     else if (here <= r->length && memcmp(r->bytes, magic, here) != 0)
-        refuse(r, MOE_FORMAT, "not a GGUF file (those begin with GGUF); download it again");
+        refuse(r, MOE_FORMAT, "not a GGUF file (those begin with GGUF); download it again or give another");
     take(r, 4);
     uint32_t version = (uint32_t)read_number(r, 4);
     if (r->failed)

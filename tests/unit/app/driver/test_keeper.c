@@ -335,23 +335,28 @@ static void what_does_not_fit_is_told_its_context(struct harness *t)
 // it, and so does that there is no room.
 static void what_is_left_is_said_with_what_is_lost(struct harness *t)
 {
-    for (int full = 0; full < 2; full++) {
+    static const struct {
+        const char *script, *then;
+    } rooms[] = {
+        {"turn\necho\n",
+         "; your next message reads 1017 of its 1017 tokens again, and the words in the place of what is "
+         "lost"},
+        {"context 1017\nturn\necho\n", "; the conversation's 1017 tokens fill a context of 1017, so nothing"},
+        {"context 1016\nturn\necho\n", "; the conversation's 1017 tokens do not fit into a context of 1016,"},
+    };
+    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
         for (size_t parts = 0; parts < 2; parts++) {
             char root[64];
             struct store store = rig_store(root);
             struct event event = {0};
             talk_once(t, &store, "turn\nrepeat 1010 x\n");
-            struct worker *worker =
-                start_changed(t, full ? "context 1016\nturn\necho\n" : "turn\necho\n", make_heavier);
+            struct worker *worker = start_changed(t, rooms[i].script, make_heavier);
             await_ready(t, worker);
             open_parts(t, worker, &store, parts, &event);
-            const char *then = full ? "; the conversation's 1017 tokens do not fit into a context of 1016,"
-                                    : "; your next message reads 1017 of its 1017 tokens again, and the words in the "
-                                      "place of what is lost";
             if (!CHECK(t, strncmp(event.session.text, "it was saved with different weights (", 37) == 0 &&
                               strstr(event.session.text, "), so \"talk\" stays as it is, and this goes on as "
                                                          "\"talk-2\"; ") &&
-                              strstr(event.session.text, then)))
+                              strstr(event.session.text, rooms[i].then)))
                 printf("    %s\n", event.session.text);
             worker_free(worker);
             rig_clean(root);
