@@ -60,10 +60,12 @@ unsigned source_divide(const gpu *g, const struct wish *wish, uint32_t mixers, s
 }
 
 // No warnings: a compiler in our process may print them over the screen, as PoCL's does of loops it can't unroll.
-static void begin_options(const gpu *g, struct source *s)
+static void begin_options(const gpu *g, struct source *s, bool of_kind)
 {
-    snprintf(s->options, sizeof s->options, "-cl-std=CL1.2 -w -DSHAPE_CPU=%d -DNVIDIA_MMA=%d -DCALLS=%d", g->cpu_shape,
-             g->has_mma, g->calls);
+    // A processor has a GPU's kernels for proofs alone; those of kinds take PoCL far longer to optimise than to run.
+    bool as_written = of_kind && !g->cpu_shape && g->info.kind == GPU_KIND_CPU;
+    snprintf(s->options, sizeof s->options, "-cl-std=CL1.2 -w%s -DSHAPE_CPU=%d -DNVIDIA_MMA=%d -DCALLS=%d",
+             as_written ? " -cl-opt-disable" : "", g->cpu_shape, g->has_mma, g->calls);
     size_t n = strlen(s->options);
     if (s->parts)
         snprintf(s->options + n, sizeof s->options - n, " -DBUILD_PARTS=%u", s->parts);
@@ -152,7 +154,7 @@ bool source_of(const gpu *g, const struct wish *wish, struct source *s)
                  has_mixer(g, USE_LATENT), has_mixer(g, USE_STATES));
         return true;
     }
-    begin_options(g, s);
+    begin_options(g, s, wish->of == WISH_KIND);
     if (wish->of == WISH_KIND) {
         s->text = kind_text;
         s->bytes = kind_text_bytes;
