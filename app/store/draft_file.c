@@ -41,25 +41,40 @@ static int open_left(int folder, const char *name)
     return -1;
 }
 
+// The last of the texts goes first. False: one of them is not safe.
+static bool take_texts(const struct bytes *texts, bool (*take)(void *context, const char *text), void *context)
+{
+    bool done = true;
+    for (size_t end = texts->length; end > 0;) {
+        size_t begin = end;
+        while (begin > 0 && texts->data[begin - 1])
+            begin--;
+        if (begin < end)
+            done = take(context, texts->data + begin) && done;
+        end = begin ? begin - 1 : 0;
+    }
+    return done;
+}
+
 size_t draft_file_adopt(const struct draft_file *file, bool (*take)(void *context, const char *text), void *context)
 {
     size_t count = 0;
     DIR *folder = file->folder ? opendir(file->folder) : NULL;
     const struct dirent *entry;
     while (folder && (entry = readdir(folder))) {
-        struct bytes text = {0};
+        struct bytes texts = {0};
         int fd = open_left(dirfd(folder), entry->d_name);
         if (fd < 0)
             continue;
-        bool done = files_read_fd(fd, HISTORY_ENTRY_LIMIT, &text) == 0;
-        if (done && text.length && !memchr(text.data, 0, text.length)) {
-            done = take(context, text.data);
+        bool done = files_read_fd(fd, HISTORY_ENTRY_LIMIT, &texts) == 0;
+        if (done && texts.length) {
+            done = take_texts(&texts, take, context);
             count++;
         }
         if (done)
             unlinkat(dirfd(folder), entry->d_name, 0);
         close(fd);
-        bytes_release(&text);
+        bytes_release(&texts);
     }
     if (folder)
         closedir(folder);
@@ -90,27 +105,29 @@ static bool make(struct draft_file *file)
     return false;
 }
 
-bool draft_file_holds(const struct draft_file *file, const char *text)
+bool draft_file_holds(const struct draft_file *file, const struct bytes *texts)
 {
-    return strcmp(file->text.length ? file->text.data : "", text) == 0;
+    return file->texts.length == texts->length &&
+           (!texts->length || memcmp(file->texts.data, texts->data, texts->length) == 0);
 }
 
-void draft_file_keep(struct draft_file *file, const char *text)
+void draft_file_keep(struct draft_file *file, const struct bytes *texts)
 {
-    size_t length = strlen(text);
-    if (!file->folder || draft_file_holds(file, text))
+    size_t length = texts->length;
+    if (!file->folder || draft_file_holds(file, texts))
         return;
-    file->text.length = 0;
-    bytes_append(&file->text, text, length); // without memory it is written again
+    file->texts.length = 0;
+    bytes_append(&file->texts, length ? texts->data : "", length); // without memory it is written again
     if (history_refusal(length))
         length = 0;
     if (file->fd < 0 && (!length || !make(file)))
         return;
     // First longer, then cut: what was there is never gone before something else is.
-    if (pwrite(file->fd, text, length, 0) == (ssize_t)length && ftruncate(file->fd, (off_t)length) == 0)
+    if (pwrite(file->fd, length ? texts->data : "", length, 0) == (ssize_t)length &&
+        ftruncate(file->fd, (off_t)length) == 0)
         return;
     if (ftruncate(file->fd, 0)) // a full disk: no half of it
-        file->text.length = 0;
+        file->texts.length = 0;
 }
 
 bool draft_file_end(struct draft_file *file, bool safe)
@@ -121,7 +138,7 @@ bool draft_file_end(struct draft_file *file, bool safe)
         unlink(file->path);
     if (file->fd >= 0)
         close(file->fd);
-    bytes_release(&file->text);
+    bytes_release(&file->texts);
     free(file->path);
     free(file->folder);
     *file = (struct draft_file){.fd = -1};

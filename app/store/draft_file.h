@@ -3,6 +3,7 @@
 // of its own (draft-XXXXXX, 0600), which it holds a lock on and removes when it ends and the history has the text. One
 // without a lock is what a killed chat left; the next chat takes it over. It is a net below the history and fails in
 // silence: whoever can't write here is told so by the history. Untrusted: links and what is no file are left alone.
+// It may be several texts, the newest first, with a zero byte between two.
 #ifndef MOECHAT_APP_STORE_DRAFT_FILE_H
 #define MOECHAT_APP_STORE_DRAFT_FILE_H
 
@@ -15,18 +16,18 @@ struct draft_file {
     char *folder; // NULL: there is no place
     char *path;   // NULL until there was something to keep
     int fd;
-    struct bytes text; // what it holds
+    struct bytes texts; // what it holds
 };
 
 // Of the folder that the history is in; history_path may be NULL. No file is made yet.
 void draft_file_begin(struct draft_file *file, const char *history_path);
-// Takes over what killed chats left: each text goes to `take`, and its file goes unless that returns false (the text is
-// not safe elsewhere). Returns how many there were.
+// Takes over what killed chats left: each text goes to `take`, the newest of a file last, and its file goes unless that
+// returns false (the text is not safe elsewhere). Returns how many chats these were.
 size_t draft_file_adopt(const struct draft_file *file, bool (*take)(void *context, const char *text), void *context);
-bool draft_file_holds(const struct draft_file *file, const char *text); // that very text
-// Makes it hold that text, if the history would keep it, else nothing.
-void draft_file_keep(struct draft_file *file, const char *text);
-// The file goes if its text is `safe` elsewhere or there is none, else it stays for the next chat: true.
+bool draft_file_holds(const struct draft_file *file, const struct bytes *texts); // those very texts
+// Makes it hold those texts, if the history would keep as much, else nothing.
+void draft_file_keep(struct draft_file *file, const struct bytes *texts);
+// The file goes if its texts are `safe` elsewhere or there are none, else it stays for the next chat: true.
 bool draft_file_end(struct draft_file *file, bool safe);
 
 #endif

@@ -60,17 +60,41 @@ static void unsave_line(void)
     free(bell);
 }
 
+// The line that is being edited, while readline's buffer is needed for another.
+struct line {
+    char *text;
+    UNDO_LIST *undo;
+    int point, mark;
+};
+
+// The buffer is empty then. False: no memory, and the line is as it was.
+static bool take_line_out(struct line *line)
+{
+    *line = (struct line){
+        .text = strdup(rl_line_buffer ? rl_line_buffer : ""), .undo = rl_undo_list, .point = rl_point, .mark = rl_mark};
+    if (!line->text)
+        return false;
+    rl_undo_list = NULL;
+    rl_replace_line("", 0);
+    return true;
+}
+
+static void put_line_back(struct line *line)
+{
+    rl_replace_line(line->text, 0);
+    rl_undo_list = line->undo;
+    rl_point = line->point;
+    rl_mark = line->mark;
+    free(line->text);
+}
+
 // Puts `draft`, or NULL, into the place of what readline keeps aside while a line of the history is edited. Returns
 // what was there; malloc'd, NULL: nothing, or no memory. The line that is being edited stays.
 static char *change_aside(const char *draft)
 {
-    char *line = strdup(rl_line_buffer ? rl_line_buffer : "");
-    if (!line)
+    struct line line;
+    if (!take_line_out(&line))
         return NULL;
-    UNDO_LIST *undo = rl_undo_list;
-    int point = rl_point;
-    rl_undo_list = NULL;
-    rl_replace_line("", 0);
     unsave_line();
     char *before = rl_end ? strdup(rl_line_buffer) : NULL;
     rl_free_undo_list();
@@ -80,11 +104,76 @@ static char *change_aside(const char *draft)
         rl_maybe_save_line();
         rl_undo_list = NULL;
     }
-    rl_replace_line(line, 0);
-    rl_undo_list = undo;
-    rl_point = point;
-    free(line);
+    put_line_back(&line);
     return before;
+}
+
+// What is kept aside, which stays; malloc'd, NULL: nothing, or no memory.
+static char *look_aside(void)
+{
+    struct line line;
+    if (where_history() == history_length || !take_line_out(&line))
+        return NULL;
+    unsave_line();
+    char *aside = rl_end ? strdup(rl_line_buffer) : NULL;
+    rl_maybe_save_line(); // with what can be undone in it
+    rl_undo_list = NULL;
+    put_line_back(&line);
+    return aside;
+}
+
+// ---- lines of the history that were changed and left, which readline keeps, but no file ----
+
+static bool is_kept(const struct history *history, const char *text)
+{
+    for (size_t i = 0; i < history->count; i++)
+        if (strcmp(history->entries[i], text) == 0)
+            return true;
+    return false;
+}
+
+// The next of them before the history's line *at, the newest first; NULL: there are no more. A line has something that
+// can be undone once it was changed.
+static const char *next_changed(const struct recall *recall, int *at)
+{
+    while (*at > 0) {
+        const HIST_ENTRY *entry = history_get(history_base + --*at);
+        if (entry && entry->data && *entry->line && !is_kept(&recall->history, entry->line))
+            return entry->line;
+    }
+    return NULL;
+}
+
+static void keep_changed(struct recall *recall)
+{
+    int at = history_length;
+    for (const char *line; (line = next_changed(recall, &at));)
+        keep(recall, line);
+}
+
+// ---- what was typed and is in no history yet ----
+
+static bool append_text(struct bytes *texts, const char *text)
+{
+    size_t length = text ? strlen(text) : 0, between = length && texts->length;
+    if (!length || history_refusal(texts->length + between + length))
+        return true;
+    return bytes_append(texts, "", between) && bytes_append(texts, text, length);
+}
+
+// As the draft's file has it, if this is the line now. False: no memory.
+static bool gather(const struct recall *recall, const char *text, struct bytes *texts)
+{
+    int at = history_length;
+    bool edited = rl_line_buffer && strcmp(rl_line_buffer, text) == 0; // else it is another's, such as a search's
+    const HIST_ENTRY *entry = edited ? current_history() : NULL;
+    char *aside = edited ? look_aside() : NULL;
+    bool fine = (entry && strcmp(entry->line, text) == 0) || append_text(texts, text);
+    fine = fine && append_text(texts, aside) && append_text(texts, recall->searched_from);
+    for (const char *line; fine && (line = next_changed(recall, &at));)
+        fine = append_text(texts, line);
+    free(aside);
+    return fine;
 }
 
 static void remember_searched_from(struct recall *recall)
@@ -156,17 +245,21 @@ char *recall_adopted_words(char *out, size_t size, size_t count)
 
 int recall_keep_draft(struct recall *recall, const char *text, uint64_t now_ms)
 {
-    if (draft_file_holds(&recall->draft_file, text)) {
+    struct bytes texts = {0};
+    bool fine = gather(recall, text, &texts), held = fine && draft_file_holds(&recall->draft_file, &texts);
+    if (held)
         recall->keep_at_ms = 0;
-        return -1;
-    }
-    if (!recall->keep_at_ms)
+    else if (!recall->keep_at_ms)
         recall->keep_at_ms = now_ms + KEEP_MS;
-    if (now_ms < recall->keep_at_ms)
-        return (int)(recall->keep_at_ms - now_ms);
-    draft_file_keep(&recall->draft_file, text);
-    recall->keep_at_ms = 0;
-    return -1;
+    int wait = held ? -1 : now_ms < recall->keep_at_ms ? (int)(recall->keep_at_ms - now_ms) : 0;
+    if (wait == 0) {
+        if (fine)
+            draft_file_keep(&recall->draft_file, &texts);
+        recall->keep_at_ms = 0;
+        wait = -1;
+    }
+    bytes_release(&texts);
+    return wait;
 }
 
 size_t recall_open(struct recall *recall)
@@ -187,12 +280,20 @@ size_t recall_open(struct recall *recall)
 
 bool recall_close(struct recall *recall, const char *draft)
 {
+    struct bytes texts = {0};
+    bool gathered = gather(recall, draft ? draft : "", &texts);
     recall->lost = false;
-    if (!draft)
+    keep_changed(recall);
+    bool safe = !recall->lost;
+    if (!draft) {
         remember_searched_from(recall);
-    bool safe = draft ? recall_remember(recall, draft) : !recall->lost;
-    if (!safe && draft)
-        draft_file_keep(&recall->draft_file, draft);
+        safe = !recall->lost;
+    } else if (!recall_remember(recall, draft)) {
+        safe = false;
+    }
+    if (!safe && gathered)
+        draft_file_keep(&recall->draft_file, &texts);
+    bytes_release(&texts);
     bool kept = draft_file_end(&recall->draft_file, safe);
     clear_history();
     history_release(&recall->history);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What Up and searches bring back: readline's history, which later chats have, too; the draft that was left for a line
-// of it; and the draft as it is now, in a file for the case that the chat is killed. UI thread only; readline is
-// initialised.
+// of it; and what was typed and is not sent, in a file for the case that the chat is killed: the draft as it is now,
+// the one left aside, and changed lines of the history. UI thread only; readline is initialised.
 #ifndef MOECHAT_APP_TERM_RECALL_H
 #define MOECHAT_APP_TERM_RECALL_H
 
@@ -20,7 +20,7 @@ struct recall {
     struct history history;
     char *history_path;
     struct draft_file draft_file;
-    uint64_t keep_at_ms; // 0: what it holds is the draft
+    uint64_t keep_at_ms; // 0: what it holds is what was typed
     char *searched_from; // the draft that a search took the place of, NULL
     bool told;           // that a text is not kept
     bool lost;           // one is not, since it was asked for
@@ -29,8 +29,8 @@ struct recall {
 // Loads the history, which may fail in words, and the drafts of chats that were killed. Returns how many these were.
 size_t recall_open(struct recall *recall);
 char *recall_adopted_words(char *out, size_t size, size_t count); // of drafts of such chats, for people; returns out
-// What was typed and not sent, or NULL, goes to the history, or stays in its file where that can't be written. False:
-// it is lost.
+// What was typed and not sent goes to the history, with lines of it that were changed, or stays in its file where that
+// can't be written; draft is the line now, or NULL. False: something is lost.
 bool recall_close(struct recall *recall, const char *draft);
 extern const char recall_lost_words[]; // for people, then
 
@@ -43,7 +43,8 @@ void recall_remember_left(struct recall *recall);
 // and fall over it at the end of the line.
 void recall_begin_search(struct recall *recall);
 void recall_end_search(struct recall *recall);
-// The draft as it is now: once it has been so for a moment its file has it. Returns when this is to be called again at
+// The draft as it is now: once it has been so for a moment its file has it, and what else is in no history; a line of
+// the history that is only shown is not typed. Returns when this is to be called again at
 // the latest, in milliseconds; -1: when something else is.
 int recall_keep_draft(struct recall *recall, const char *text, uint64_t now_ms);
 

@@ -756,6 +756,65 @@ def test_a_draft_outlives_kill_9():
     same(t.finish(), 0)
 
 
+def test_what_is_left_for_another_line_of_the_history_is_kept():
+    """The draft, and a line of the history that was changed: by kill -9, and by leaving."""
+    state = os.path.join(SCRATCH, "left")
+    folder = os.path.join(state, "moechat")
+    env = environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME=state)
+    os.makedirs(folder)
+
+    def begin(plain):
+        with open(os.path.join(folder, "history"), "w") as out:
+            out.write("three\nanother\nlast\n")
+        return again(plain)
+
+    def again(plain):
+        given = ["--no-session"] + script("turn\necho\n")
+        s = Terminal(["--plain"] + given, env=env) if plain else Screen(given, env=env)
+        s.wait("You:") if plain else s.until("idle")
+        return s
+
+    def keys(s, plain, *pairs):
+        for key, seen in pairs:
+            if plain:
+                s.send(key)
+                s.wait(seen)
+            else:
+                s.keys(key, "> " + seen)
+
+    def kept(s, wanted):
+        end = time.monotonic() + DEADLINE
+        while wanted != [open(os.path.join(folder, n)).read() for n in os.listdir(folder) if n.startswith("draft-")]:
+            expect(time.monotonic() < end, (wanted, os.listdir(folder)))
+            s.read(0.1)
+
+    def history():
+        return open(os.path.join(folder, "history")).read().split("\n")[3:-1]
+
+    for plain in (False, True):
+        s = begin(plain)
+        keys(s, plain, ("draft", "draft"))
+        kept(s, ["draft"])
+        keys(s, plain, ("\x1b[A", "last"), ("\x1b[A", "another"))
+        end = time.monotonic() + 0.8  # longer than it takes until what is typed is written
+        while time.monotonic() < end:
+            kept(s, ["draft"])
+            s.read(0.05)
+        keys(s, plain, ("\x15changed", "changed"), ("\x1b[A", "three"))
+        kept(s, ["draft\0changed"])
+        keys(s, plain, (" now", " now" if plain else "three now"))
+        kept(s, ["three now\0draft\0changed"])
+        s.process.kill()
+        s.finish()
+        leave(again(False))
+        same(history(), ["changed", "draft", "three now"])
+        s = begin(plain)
+        keys(s, plain, ("\x1b[A", "last"), ("\x15changed", "changed"), ("\x1b[A", "another"))
+        s.process.terminate()
+        same(s.finish(), 143)
+        same(history(), ["changed", "another"])
+
+
 def test_a_draft_that_no_history_takes_waits_for_one_that_does():
     state = os.path.join(SCRATCH, "no-history")
     env = environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME=state)

@@ -25,6 +25,14 @@ static bool take(void *context, const char *text)
     return !history_is_full;
 }
 
+static void keep(struct draft_file *file, const char *text)
+{
+    struct bytes texts = {0};
+    bytes_append(&texts, text, strlen(text));
+    draft_file_keep(file, &texts);
+    bytes_release(&texts);
+}
+
 static size_t adopt(void)
 {
     struct draft_file other;
@@ -58,11 +66,11 @@ static void one_that_lives_is_left_alone(struct harness *t)
 {
     struct draft_file file;
     draft_file_begin(&file, history);
-    draft_file_keep(&file, "");
+    keep(&file, "");
     CHECK_EQ(t, files(), 0); // nothing was typed
-    draft_file_keep(&file, "a long draft");
-    draft_file_keep(&file, "short");
-    CHECK(t, draft_file_holds(&file, "short"));
+    keep(&file, "a long draft");
+    keep(&file, "short");
+    CHECK(t, draft_file_holds(&file, &(struct bytes){.data = (char[]){"short"}, .length = 5}));
     CHECK_EQ(t, adopt(), 0);
     CHECK_EQ(t, files(), 1);
     close(file.fd); // as a kill does
@@ -79,16 +87,16 @@ static void what_is_sent_is_kept_no_more(struct harness *t)
     char *large = calloc(HISTORY_ENTRY_LIMIT + 2, 1);
     memset(large, 'x', HISTORY_ENTRY_LIMIT + 1);
     draft_file_begin(&file, history);
-    draft_file_keep(&file, "a draft");
-    draft_file_keep(&file, "");
+    keep(&file, "a draft");
+    keep(&file, "");
     close(file.fd);
     file.fd = -1;
     CHECK_EQ(t, adopt(), 0);
     CHECK_EQ(t, files(), 0); // its file goes all the same
     draft_file_end(&file, true);
     draft_file_begin(&file, history);
-    draft_file_keep(&file, "a draft");
-    draft_file_keep(&file, large); // no half of it, and not what was there before
+    keep(&file, "a draft");
+    keep(&file, large); // no half of it, and not what was there before
     close(file.fd);
     file.fd = -1;
     CHECK_EQ(t, adopt(), 0);
@@ -103,12 +111,11 @@ static void what_is_planted_is_left_alone(struct harness *t)
     snprintf(target, sizeof target, "%s/precious", folder);
     put("precious", "text", 4);
     put("draft-much-more", "text", 4);
-    put("draft-abcdef", "a\0b", 3);
     CHECK(t, symlink(target, link) == 0);
     snprintf(link, sizeof link, "%s/draft-piped_", folder);
     CHECK(t, mkfifo(link, 0600) == 0);
     CHECK_EQ(t, adopt(), 0); // and a pipe holds nothing up
-    CHECK_EQ(t, files(), 4); // that with a zero byte was a draft's
+    CHECK_EQ(t, files(), 4);
     put("draft-abcdef", "text", 4);
     CHECK_EQ(t, adopt(), 1);
     CHECK_EQ(t, files(), 4);
@@ -127,16 +134,33 @@ static void what_no_history_takes_stays(struct harness *t)
     CHECK_EQ(t, adopt(), 0);
     for (int safe = 0; safe < 2; safe++) {
         draft_file_begin(&file, history);
-        draft_file_keep(&file, "left");
+        keep(&file, "left");
         draft_file_end(&file, safe);
         CHECK_EQ(t, adopt(), !safe);
     }
     draft_file_begin(&file, history);
-    draft_file_keep(&file, "sent");
-    draft_file_keep(&file, "");
+    keep(&file, "sent");
+    keep(&file, "");
     size_t before = files();
     draft_file_end(&file, false); // there is nothing to keep
     CHECK_EQ(t, files(), before - 1);
+}
+
+static void several_texts(struct harness *t)
+{
+    put("draft-abcdef", "\0newest\0\0older\0oldest\0", 22);
+    CHECK_EQ(t, adopt(), 1);
+    if (CHECK_EQ(t, n_taken, 3)) {
+        CHECK_STR(t, taken[0], "oldest");
+        CHECK_STR(t, taken[2], "newest");
+    }
+    CHECK_EQ(t, files(), 0);
+    history_is_full = true;
+    put("draft-abcdef", "newest\0older", 12);
+    CHECK_EQ(t, adopt(), 1);
+    history_is_full = false;
+    CHECK_EQ(t, adopt(), 1); // it stayed
+    CHECK_EQ(t, n_taken, 2);
 }
 
 static void no_place(struct harness *t)
@@ -144,7 +168,7 @@ static void no_place(struct harness *t)
     struct draft_file file;
     draft_file_begin(&file, NULL);
     CHECK_EQ(t, draft_file_adopt(&file, take, NULL), 0);
-    draft_file_keep(&file, "a draft");
+    keep(&file, "a draft");
     CHECK_EQ(t, file.fd, -1);
     draft_file_end(&file, true);
 }
@@ -152,8 +176,11 @@ static void no_place(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(one_that_lives_is_left_alone),  TEST(what_is_sent_is_kept_no_more),
-        TEST(what_no_history_takes_stays),   TEST(no_place),
+        TEST(one_that_lives_is_left_alone),
+        TEST(what_is_sent_is_kept_no_more),
+        TEST(what_no_history_takes_stays),
+        TEST(several_texts),
+        TEST(no_place),
         TEST(what_is_planted_is_left_alone),
     };
     if (!mkdtemp(folder))
