@@ -229,8 +229,12 @@ void transcript_resize(struct transcript *transcript, int rows, int columns)
          begins = transcript->begins && at_begin(transcript);
     transcript->rows = rows > 1 ? rows : 1;
     transcript->columns = columns > 1 ? columns : 1;
-    for (size_t i = 0; changed && i < transcript->n_entries; i++)
-        entry_fold(transcript, &transcript->entries[i]);
+    for (size_t i = 0; changed && i < transcript->n_entries; i++) {
+        struct entry *entry = &transcript->entries[i];
+        entry_fold(transcript, entry);
+        if (entry->table.data && transcript->mark.entry == i) // its end, which is elsewhere now: no row of it is new
+            transcript->mark.at = entry->text.length - (entry->text.length > 0);
+    }
     if (changed)
         transcript->needle.counted = 0; // matches are elsewhere in what was cut anew
     if (begins)

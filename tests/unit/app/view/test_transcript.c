@@ -45,6 +45,27 @@ static void say_lines(struct transcript *transcript, int n)
     }
 }
 
+// What is cut into more rows than there were when the window left the end has none that are new.
+static void tables_are_not_new(struct harness *t)
+{
+    static const char text[] = "  /word       what it does, said in so many words that a row has no room for them\n"
+                               "  /other      the same, in as many words, so that what is cut anew is longer by far\n";
+    struct transcript *transcript = transcript_new(false);
+    say(transcript, ENTRY_NOTICE, text);
+    CHECK(t, transcript_make_table(transcript, 14, 8));
+    screen(transcript, 1, 100);
+    transcript_scroll(transcript, -1);
+    static const int columns[] = {30, 44, 100};
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+        screen(transcript, 1, columns[i]);
+        CHECK_EQ(t, transcript_new_rows(transcript), 0);
+    }
+    say(transcript, ENTRY_NOTICE, "behind");
+    screen(transcript, 1, 30);
+    CHECK_EQ(t, transcript_new_rows(transcript), 1);
+    transcript_free(transcript);
+}
+
 // A table is cut for the columns that there are, not twice: for those that there were, and again.
 static void tables_are_cut_anew(struct harness *t)
 {
@@ -420,6 +441,7 @@ int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(tables_are_cut_anew),
+        TEST(tables_are_not_new),
         TEST(likely_tokens_have_colours),
         TEST(every_row_comes_going_back),
         TEST(entries),
