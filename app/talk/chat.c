@@ -300,6 +300,14 @@ bool chat_has_unsent(const struct chat *chat)
     return chat->unsent.data && !chat->refused;
 }
 
+static bool is_followed(const struct chat *chat, int64_t number)
+{
+    for (size_t i = 0; i < chat->n_others; i++)
+        if (chat->others[i].after == number)
+            return true;
+    return false;
+}
+
 struct turn *chat_again(struct chat *chat)
 {
     size_t n = chat->n_turns;
@@ -323,16 +331,9 @@ struct turn *chat_again(struct chat *chat)
     turn->position = message->end - (uint32_t)count;
     turn->think = chat->think;
     turn->last_id = message->ids.ids[count - 1];
+    turn->unanswered = n == chat->n_turns && !is_followed(chat, message->number) ? (uint32_t)count : 0;
     chat_cut(chat, n);
     return turn;
-}
-
-static bool is_followed(const struct chat *chat, int64_t number)
-{
-    for (size_t i = 0; i < chat->n_others; i++)
-        if (chat->others[i].after == number)
-            return true;
-    return false;
 }
 
 // A turn that is fed otherwise now, but in another branch stands as it was.

@@ -228,6 +228,7 @@ def test_a_stopped_message_is_saved_when_one_leaves():
     expect(b"You: go\r\n" in t.output and b"No answer to this message yet" in t.output, t.output)
     t.send("/retry\r")
     t.wait("You: go", "Assistant:", "go\r\n", "You:")
+    expect(b"earlier token" not in t.output, t.output)  # they are its own, and were never read
     leave(t)
     expect(run(["sessions", "show", "unread"]).stdout.endswith(b"You: go\nAssistant: go\n"), "it is answered")
 
