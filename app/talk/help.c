@@ -3,6 +3,7 @@
 #include "app/talk/help.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/talk/commands.h"
 #include "app/options/options.h"
@@ -25,7 +26,7 @@ void help_print(FILE *out, const char *wanted, help_keys_fn *keys)
 {
     static const char *const headings[PARTS] = {"Commands", "Keys", "Options of moechat"};
     int parts = 0;
-    wanted += *wanted == '/';
+    wanted += *wanted == '/' ? 1 : strncmp(wanted, "--", 2) == 0 ? 2 : 0;
     for (int i = 0; i < PARTS; i++) {
         char *text = NULL;
         size_t length = 0;

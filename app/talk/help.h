@@ -9,8 +9,8 @@
 enum { HELP_SECOND = 24 };                                  // columns before what a line tells
 typedef size_t help_keys_fn(FILE *out, const char *wanted); // writes a face's keys and returns how many
 
-// Writes the commands, keys and options that are about `wanted`, a / before it left out, under their headings; for ""
-// all commands and keys.
+// Writes the commands, keys and options that are about `wanted`, a / or -- before it left out, under their headings;
+// for "" all commands and keys.
 void help_print(FILE *out, const char *wanted, help_keys_fn *keys);
 // The keys alone.
 void help_print_keys(FILE *out, const char *wanted, help_keys_fn *keys);

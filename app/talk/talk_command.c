@@ -180,7 +180,8 @@ void talk_do_set(struct talk *talk, const struct line *line)
     if (strcmp(name, "seed") == 0)
         talk->n_sent = 0;
     talk->settings = changed;
-    say_setting(talk, name, !back, back ? "again " : "now ");
+    bool drawn = strcmp(name, "seed") == 0 && !changed.seed.given; // and it may be another one
+    say_setting(talk, name, !back, !back ? "now " : drawn ? "" : "again ");
 }
 
 // What the model is, as it was told of at the start and a little more.

@@ -251,7 +251,8 @@ static void bind_keys(void)
         {"\033[7~", "beginning-of-line"}, {"\033[8~", "end-of-line"},       {"\033[1;5C", "forward-word"},
         {"\033[1;5D", "backward-word"},
     };
-    if (draws()) { // by lines of the draft first, as the arrows go
+    if (draws()) { // by lines of the draft first, as the arrows go; v as bash has it
+        rl_bind_keyseq_if_unbound_in_map("v", rl_named_function("moechat-editor"), vi_movement_keymap);
         bind_instead("k", vi_movement_keymap, rl_get_previous_history, key_up);
         bind_instead("j", vi_movement_keymap, rl_get_next_history, key_down);
     }

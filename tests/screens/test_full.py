@@ -1319,11 +1319,16 @@ def test_the_editor_and_standard_error():
     with open(editor, "w") as out:
         out.write("#!/bin/sh\necho 'from the editor' >> \"$1\"\n")
     os.chmod(editor, 0o700)
+    vi = chat("turn\necho\n", env=environment(VISUAL=editor, INPUTRC=vi_inputrc("vi-editor", SHOWS_MODE), **XTERM))
     s = chat("turn\necho\n", env=environment(VISUAL=editor, **XTERM))
     s.keys("typed and ", "typed")
     s.keys("\x18\x05", "from the editor")
     s.keys("\r", "you \u203a typed and")
     s.until(IDLE)
+    for keys, seen in (("typed and ", "typed and"), ("\x1b", "(cmd)> typed and"), ("v", "from the editor")):
+        vi.keys(keys, seen)  # as bash has it
+    vi.keys("\x03", lambda t: "from the editor" not in t.text())
+    leave(vi)
     with open("/proc/%d/fd/2" % s.process.pid, "a") as err:
         err.write("a driver says \x1b]0;bad\x07\n")
     s.keys("/log\r", "a driver says \u241b")

@@ -406,6 +406,8 @@ def test_what_the_model_suggests_is_heeded():
         expect(line in chat, "%r is missing in %r" % (line, chat))
     back = run(["--plain", "--no-session", "-m", suggests, "--top-k", "7"], stdin="".join(
         "/set %s 1\n/set %s default\n" % (key, key) for key in ("temp", "top_k", "min-p", "max-tokens", "stop")).encode(), together=True).stdout.decode()
+    drawn = run(["--plain", "--no-session", "-m", suggests], stdin=b"/set seed 7\n/set seed default\n", together=True).stdout
+    expect(re.search(rb"\nseed is \d+ \(random\)\.", drawn), drawn)  # not again: it may be another one
     for line in ("temp is again 2.5 (from the model).", "top-k is again 7 (from the command line).", "min-p is again 0 (default).",
                  "max-tokens is again 0 (default).", "stop is again none (default)."):
         expect(line in back, "%r is missing in %r" % (line, back))

@@ -238,6 +238,8 @@ static void one_help_for_all(struct harness *t)
     CHECK(t, strstr(text, "/undo [N]") && !strstr(text, "Keys") && !strstr(text, "Options"));
     text = help_on("temperature", keys_of_screen);
     CHECK(t, strncmp(text, "Options of moechat\n", 19) == 0 && strstr(text, "--temp T"));
+    text = help_on("--mouse", keys_of_screen); // as the command line has it
+    CHECK(t, strncmp(text, "Options of moechat\n", 19) == 0 && strstr(text, "--mouse"));
     CHECK(t, strstr(help_on("no such word", keys_of_lines), "Nothing found") != NULL);
 }
 
