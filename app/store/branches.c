@@ -16,17 +16,15 @@ static uint32_t part_at(const struct manifest *manifest, uint32_t position)
 }
 
 // Rows from the end of so many tokens on become those of a branch.
-static bool move_records(struct manifest *manifest, uint32_t tokens)
+static void move_records(struct manifest *manifest, uint32_t tokens)
 {
-    bool fine = true;
-    for (size_t i = 0; i < manifest->n_records && fine; i++) {
-        const struct moe_record *record = &manifest->records[i];
-        uint32_t end = record->first + record->count;
-        if (end > tokens)
-            fine = manifest_add_other_record(
-                manifest, &(struct branch_record){.part = part_at(manifest, end), .record = *record});
+    size_t n = manifest->n_records;
+    manifest_forget_rows(manifest, tokens);
+    for (size_t i = manifest->n_records; i < n; i++) {
+        struct moe_record record = manifest->records[i];
+        uint32_t part = part_at(manifest, record.first + record.count);
+        manifest_add_other_record(manifest, &(struct branch_record){part, record});
     }
-    return fine;
 }
 
 static uint32_t tokens_of(const struct manifest *manifest, size_t n_parts)
@@ -49,38 +47,15 @@ static void remove_record(struct manifest *manifest, size_t at)
     memmove(records + at, records + at + 1, (--manifest->n_other_records - at) * sizeof *records);
 }
 
-// What follows parts that were forgotten.
-static void remove_orphans(struct manifest *manifest)
-{
-    for (size_t i = 0; i < manifest->n_others;) {
-        int64_t after = manifest->others[i].after;
-        if (after == PART_NONE || manifest_find(manifest, after))
-            i++;
-        else
-            remove_other(manifest, i);
-    }
-    for (size_t i = manifest->n_other_records; i > 0; i--)
-        if (!manifest_find(manifest, manifest->other_records[i - 1].part))
-            remove_record(manifest, i - 1);
-}
-
 void branches_cut(struct manifest *manifest, size_t n_parts)
 {
-    uint32_t tokens = tokens_of(manifest, n_parts);
-    size_t before = manifest->n_other_records;
-    bool fine = move_records(manifest, tokens);
-    if (!fine)
-        manifest->n_other_records = before;
-    manifest_forget_rows(manifest, tokens);
-    for (size_t i = n_parts; i < manifest->n_parts; i++) {
-        fine = fine && manifest_add_other(manifest, &manifest->parts[i]);
-        if (!fine)
-            bytes_release(&manifest->parts[i].line);
+    size_t n = manifest->n_parts;
+    move_records(manifest, tokens_of(manifest, n_parts));
+    manifest->n_parts = n_parts < n ? n_parts : n;
+    for (size_t i = manifest->n_parts; i < n; i++) {
+        struct manifest_part part = manifest->parts[i];
+        manifest_add_other(manifest, &part);
     }
-    if (manifest->n_parts > n_parts)
-        manifest->n_parts = n_parts;
-    if (!fine)
-        remove_orphans(manifest);
 }
 
 static bool is_live(const struct manifest *manifest, uint32_t number)
@@ -104,44 +79,51 @@ static void take_records(struct manifest *manifest)
                  record->record.count > manifest->other_records[best].record.count))
                 best = i;
         }
-        if (best == manifest->n_other_records || !manifest_add_record(manifest, &manifest->other_records[best].record))
+        if (best == manifest->n_other_records)
             break;
+        struct moe_record record = manifest->other_records[best].record;
         remove_record(manifest, best);
+        manifest_add_record(manifest, &record);
     }
     for (size_t i = manifest->n_other_records; i > 0; i--)
         if (is_live(manifest, manifest->other_records[i - 1].part))
             remove_record(manifest, i - 1);
 }
 
-bool branches_go(struct manifest *manifest, int64_t last)
+// How many parts lead to one, with it; *same: with so many of them the conversation begins. False: one is not there.
+static bool find_way(const struct manifest *manifest, int64_t last, size_t *n, size_t *same)
 {
-    size_t n = 0, same = 0;
     const struct manifest_part *part;
-    for (int64_t at = last; at != PART_NONE; at = part->after, n++)
+    *n = 0;
+    for (int64_t at = last; at != PART_NONE; at = part->after, ++*n)
         if (!(part = manifest_find(manifest, at)))
             return false;
-    int64_t *chain = calloc(n + 1, sizeof *chain);
-    if (!chain)
-        return false;
-    for (size_t i = n; i > 0; i--) {
-        chain[i - 1] = last;
+    *same = *n;
+    for (size_t i = *n; i > 0; i--) {
+        if (i > manifest->n_parts || (int64_t)manifest->parts[i - 1].number != last)
+            *same = i - 1;
         last = manifest_find(manifest, last)->after;
     }
-    while (same < n && same < manifest->n_parts && manifest->parts[same].number == chain[same])
-        same++;
+    return true;
+}
+
+bool branches_go(struct manifest *manifest, int64_t last)
+{
+    size_t n, same;
+    if (!find_way(manifest, last, &n, &same))
+        return false;
     branches_cut(manifest, same);
-    for (size_t i = same; i < n; i++) {
-        size_t at = 0;
-        while (at < manifest->n_others && manifest->others[at].number != chain[i])
-            at++;
-        if (at == manifest->n_others || !manifest_add_part(manifest, &manifest->others[at]))
-            break;
-        manifest->others[at].line = (struct bytes){0}; // it went along
+    for (size_t i = n; i > same; i--) { // from its end, each to its place
+        size_t at = manifest_find_index(manifest, last) - manifest->n_parts;
+        struct manifest_part part = manifest->others[at];
+        manifest->others[at].line = (struct bytes){0}; // it goes along
         remove_other(manifest, at);
+        manifest->parts[i - 1] = part;
+        last = part.after;
     }
-    free(chain);
+    manifest->n_parts = n;
     take_records(manifest);
-    return manifest->n_parts == n;
+    return true;
 }
 
 static bool is_followed(const struct manifest *manifest, int64_t number)

@@ -29,41 +29,71 @@ void manifest_release(struct manifest *manifest)
     *manifest = (struct manifest){0};
 }
 
-static void *grow(void *list, size_t n, size_t size)
+// Room in both of two lists for what is in either: what goes over from one to the other takes no memory.
+static bool have_room(void **list, size_t size, void **other, size_t other_size, size_t room)
 {
-    return n & (n - 1) ? list : realloc(list, (n ? 2 * n : 1) * size); // full at each power of two
+    void *grown = realloc(*list, room * size);
+    *list = grown ? grown : *list;
+    void *other_grown = grown ? realloc(*other, room * other_size) : NULL;
+    *other = other_grown ? other_grown : *other;
+    return other_grown;
+}
+
+static size_t twice(size_t room)
+{
+    return room ? 2 * room : 4;
+}
+
+static bool have_room_for_part(struct manifest *manifest)
+{
+    size_t room = twice(manifest->parts_room);
+    if (manifest->n_parts + manifest->n_others < manifest->parts_room)
+        return true;
+    void *parts = manifest->parts, *others = manifest->others;
+    bool fine = have_room(&parts, sizeof *manifest->parts, &others, sizeof *manifest->others, room);
+    manifest->parts = parts;
+    manifest->others = others;
+    manifest->parts_room = fine ? room : manifest->parts_room;
+    return fine;
+}
+
+static bool have_room_for_record(struct manifest *manifest)
+{
+    size_t room = twice(manifest->records_room);
+    if (manifest->n_records + manifest->n_other_records < manifest->records_room)
+        return true;
+    void *records = manifest->records, *others = manifest->other_records;
+    bool fine = have_room(&records, sizeof *manifest->records, &others, sizeof *manifest->other_records, room);
+    manifest->records = records;
+    manifest->other_records = others;
+    manifest->records_room = fine ? room : manifest->records_room;
+    return fine;
 }
 
 bool manifest_add_part(struct manifest *manifest, const struct manifest_part *part)
 {
-    struct manifest_part *grown = grow(manifest->parts, manifest->n_parts, sizeof *grown);
-    if (!grown)
+    if (!have_room_for_part(manifest))
         return false;
-    manifest->parts = grown;
-    grown[manifest->n_parts++] = *part;
+    manifest->parts[manifest->n_parts++] = *part;
     return true;
 }
 
 bool manifest_add_other(struct manifest *manifest, const struct manifest_part *part)
 {
-    struct manifest_part *grown = grow(manifest->others, manifest->n_others, sizeof *grown);
-    if (!grown)
+    if (!have_room_for_part(manifest))
         return false;
-    manifest->others = grown;
     size_t at = manifest->n_others++;
-    for (; at > 0 && grown[at - 1].number > part->number; at--)
-        grown[at] = grown[at - 1];
-    grown[at] = *part;
+    for (; at > 0 && manifest->others[at - 1].number > part->number; at--)
+        manifest->others[at] = manifest->others[at - 1];
+    manifest->others[at] = *part;
     return true;
 }
 
 bool manifest_add_other_record(struct manifest *manifest, const struct branch_record *record)
 {
-    struct branch_record *grown = grow(manifest->other_records, manifest->n_other_records, sizeof *grown);
-    if (!grown)
+    if (!have_room_for_record(manifest))
         return false;
-    manifest->other_records = grown;
-    grown[manifest->n_other_records++] = *record;
+    manifest->other_records[manifest->n_other_records++] = *record;
     return true;
 }
 
@@ -100,11 +130,9 @@ const struct manifest_part *manifest_find(const struct manifest *manifest, int64
 
 bool manifest_add_record(struct manifest *manifest, const struct moe_record *record)
 {
-    struct moe_record *grown = grow(manifest->records, manifest->n_records, sizeof *grown);
-    if (!grown)
+    if (!have_room_for_record(manifest))
         return false;
-    manifest->records = grown;
-    grown[manifest->n_records++] = *record;
+    manifest->records[manifest->n_records++] = *record;
     manifest->capped = manifest->capped && record->first > 0;
     return true;
 }

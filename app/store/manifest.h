@@ -55,16 +55,18 @@ struct manifest {
     struct manifest_part *parts; // the conversation, ascending by number
     size_t n_parts;
     struct manifest_part *others; // the rest of its branches, ascending by number
-    size_t n_others;
-    struct moe_record *records; // of the conversation, one after the other from row 0 on
+    size_t n_others, parts_room;  // there is room in both for so many parts
+    struct moe_record *records;   // of the conversation, one after the other from row 0 on
     size_t n_records;
     struct branch_record *other_records;
-    size_t n_other_records;
+    size_t n_other_records, records_room;      // as of parts
     struct manifest_state states[STATES_KEPT]; // ascending by position, none beyond the rows
     size_t n_states;
 };
 
 void manifest_release(struct manifest *manifest);
+// False: no memory, and nothing has changed. What left one list, of parts or of records, has its place in the other:
+// that takes none.
 bool manifest_add_part(struct manifest *manifest, const struct manifest_part *part);
 bool manifest_add_other(struct manifest *manifest, const struct manifest_part *part); // where its number belongs
 bool manifest_add_other_record(struct manifest *manifest, const struct branch_record *record);

@@ -26,11 +26,13 @@ void rows_swap(struct manifest *a, struct manifest *b)
     a->n_records = b->n_records;
     a->other_records = b->other_records;
     a->n_other_records = b->n_other_records;
+    a->records_room = b->records_room;
     a->kv_file = b->kv_file;
     b->records = was.records;
     b->n_records = was.n_records;
     b->other_records = was.other_records;
     b->n_other_records = was.n_other_records;
+    b->records_room = was.records_room;
     b->kv_file = was.kv_file;
 }
 

@@ -183,7 +183,7 @@ static void fill_manifest(struct manifest *manifest)
     manifest_add_other(manifest, &(struct manifest_part){.number = 4, .tokens = 2, .role = TOK_ASSISTANT});
 }
 
-// Whatever was forgotten, each part that is there follows one that is.
+// Each part that is there follows one that is.
 static void check_manifest(struct harness *t, const struct manifest *manifest)
 {
     for (size_t i = 0; i < manifest->n_others; i++) {
@@ -195,32 +195,29 @@ static void check_manifest(struct harness *t, const struct manifest *manifest)
     CHECK(t, manifest_rows(manifest) <= manifest_tokens(manifest));
 }
 
-static bool cut_branches(struct harness *t)
+// What is taken back, or gone away from, is kept whatever there is no memory for.
+static void cut_branches(struct harness *t)
 {
-    struct manifest manifest;
-    fill_manifest(&manifest);
-    memory.armed = true;
-    branches_cut(&manifest, 1);
-    memory.armed = false;
-    CHECK(t, manifest.n_parts == 1 && manifest_rows(&manifest) == 3);
-    check_manifest(t, &manifest);
-    bool all = manifest.n_others == 4 && manifest.n_other_records == 3;
-    manifest_release(&manifest);
-    return all;
-}
-
-static bool go_to_branch(struct harness *t)
-{
-    struct manifest manifest;
-    fill_manifest(&manifest);
-    bool went = ARMED(branches_go(&manifest, 4));
-    check_manifest(t, &manifest);
-    if (went) {
-        CHECK(t, manifest.n_parts == 2 && manifest.parts[1].number == 4 && manifest_rows(&manifest) == 3);
-        went = manifest.n_others == 3; // else there was no memory to keep what was left
-    }
-    manifest_release(&manifest);
-    return went;
+    for (int32_t last = -1; last < 5; last++)
+        for (size_t n_parts = 0; n_parts < 6; n_parts++) {
+            struct manifest manifest;
+            fill_manifest(&manifest);
+            memory.left = 0;
+            memory.refused = false;
+            memory.armed = true;
+            branches_cut(&manifest, n_parts);
+            bool went = branches_go(&manifest, last);
+            memory.armed = false;
+            CHECK(t, went && !memory.refused);
+            CHECK_EQ(t, manifest.n_parts, last < 4 ? last + 1 : 2);
+            CHECK_EQ(t, manifest.n_parts + manifest.n_others, 5);
+            CHECK_EQ(t, manifest_rows(&manifest), last < 4 ? 3 * (last + 1) : 3);
+            CHECK_EQ(t, manifest.n_records + manifest.n_other_records, 4);
+            for (size_t i = 1; i < manifest.n_others; i++)
+                CHECK(t, manifest.others[i - 1].number < manifest.others[i].number);
+            check_manifest(t, &manifest);
+            manifest_release(&manifest);
+        }
 }
 
 static bool write_manifest(struct harness *t)
@@ -264,8 +261,7 @@ static bool write_part(struct harness *t)
 
 static void what_is_saved(struct harness *t)
 {
-    each_refused(t, cut_branches);
-    each_refused(t, go_to_branch);
+    cut_branches(t);
     each_refused(t, write_manifest);
     each_refused(t, write_part);
 }
