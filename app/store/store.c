@@ -337,41 +337,57 @@ static int make_root(const struct store *store)
     return make_folder(store->io, path);
 }
 
+static enum store_code fail_made(const struct store *store, const char *name, int code, struct store_error *error)
+{
+    struct store_path path = store_path(store, name, NULL);
+    return code == EROFS ? store_fail_path(path.text, code, error)
+                         : store_fail(error, STORE_IO, "cannot create the session: %s: %s", path.text, strerror(code));
+}
+
+static bool holds_conversation(const struct store *store, const char *name)
+{
+    struct stat about;
+    return lstat(store_path(store, name, "transcript.jsonl").text, &about) == 0 ||
+           lstat(store_path(store, name, "session.json").text, &about) == 0;
+}
+
+// Makes the folder of that very name and locks it. STORE_TAKEN, STORE_BUSY: it is another's.
+static enum store_code make_and_lock(const struct store *store, const char *name, int *lock, struct store_error *error)
+{
+    static const char taken[] = "session \"%s\" already exists; choose another name";
+    const struct store_io *io = store->io;
+    if (io->mkdir(io->context, store_path(store, name, NULL).text) != 0)
+        return errno == EEXIST ? store_fail(error, STORE_TAKEN, taken, name) : fail_made(store, name, errno, error);
+    int code = store_io_sync_folder(io, store->root);
+    sweep(store);
+    enum store_code failed = code ? fail_made(store, name, code, error) : store_lock(store, name, lock, error);
+    bool others = holds_conversation(store, name); // somebody found it before it was locked, and has left it again
+    if (others && !failed) {
+        io->close(io->context, *lock);
+        *lock = -1;
+        failed = store_fail(error, STORE_TAKEN, taken, name);
+    }
+    if (failed && failed != STORE_BUSY && !others) { // the next try finds the name free
+        io->unlink(io->context, store_path(store, name, "lock").text);
+        io->rmdir(io->context, store_path(store, name, NULL).text);
+    }
+    return failed;
+}
+
 enum store_code store_make(const struct store *store, char *name, bool other, int *lock, struct store_error *error)
 {
-    const struct store_io *io = store->io;
     char wanted[STORE_NAME_SIZE];
     *lock = -1;
     if (!store_name_valid(name))
         return store_bad_name(name, error);
     snprintf(wanted, sizeof wanted, "%s", name);
     int code = make_root(store);
-    for (unsigned n = 2; code == 0; n++) {
-        if (io->mkdir(io->context, store_path(store, name, NULL).text) == 0)
-            break;
-        code = errno;
-        if (code == EEXIST && !other)
-            return store_fail(error, STORE_TAKEN, "session \"%s\" already exists; choose another name", name);
-        if (code == EEXIST && n < 10000) {
-            store_name_count(name, wanted, n);
-            code = 0;
-        }
-    }
-    bool made = code == 0;
-    if (made)
-        code = store_io_sync_folder(io, store->root);
-    sweep(store);
-    enum store_code failed;
-    if (code == EROFS)
-        failed = store_fail_path(store_path(store, name, NULL).text, code, error);
-    else if (code)
-        failed = store_fail(error, STORE_IO, "cannot create the session: %s: %s", store_path(store, name, NULL).text,
-                            strerror(code));
-    else
-        failed = store_lock(store, name, lock, error);
-    if (failed && failed != STORE_BUSY && made) { // the next try finds the name free
-        io->unlink(io->context, store_path(store, name, "lock").text);
-        io->rmdir(io->context, store_path(store, name, NULL).text);
+    if (code)
+        return fail_made(store, name, code, error);
+    enum store_code failed = make_and_lock(store, name, lock, error);
+    for (unsigned n = 2; other && n < 10000 && (failed == STORE_TAKEN || failed == STORE_BUSY); n++) {
+        store_name_count(name, wanted, n);
+        failed = make_and_lock(store, name, lock, error);
     }
     if (failed)
         snprintf(name, STORE_NAME_SIZE, "%s", wanted);

@@ -485,6 +485,53 @@ static void a_lock_that_fails_is_no_other_process(struct harness *t)
     close_place(p);
 }
 
+// A folder that another finds before it is locked, saves a conversation in and leaves again.
+struct finder {
+    struct harness *t;
+    struct place *place;
+    struct store theirs;
+};
+
+static int make_and_be_found(void *context, const char *path)
+{
+    struct finder *finder = context;
+    if (store_io_posix.mkdir(store_io_posix.context, path) != 0)
+        return -1;
+    if (strcmp(path, store_path(&finder->theirs, "race", NULL).text) != 0)
+        return 0;
+    struct saved *saved;
+    struct saved_content content;
+    struct origin origin = rig_origin();
+    CHECK_EQ(finder->t, saved_open(&finder->theirs, "race", &saved, &content, &finder->place->error), STORE_OK);
+    saved_content_release(&content);
+    saved_set_origin(saved, &origin);
+    exchange(finder->t, finder->place, saved, "theirs", "kept");
+    saved_close(saved);
+    return 0;
+}
+
+static void what_is_found_before_it_is_locked_is_anothers(struct harness *t)
+{
+    for (int other = 0; other < 2; other++) {
+        struct place *p = open_place();
+        struct finder finder = {t, p, p->store};
+        struct store_io io = store_io_posix;
+        io.context = &finder;
+        io.mkdir = make_and_be_found;
+        struct store ours = p->store;
+        ours.io = &io;
+        char name[STORE_NAME_SIZE] = "race";
+        int lock;
+        CHECK_EQ(t, store_make(&ours, name, other, &lock, &p->error), other ? STORE_OK : STORE_TAKEN);
+        CHECK_STR(t, name, other ? "race-2" : "race");
+        CHECK_EQ(t, lock >= 0, other);
+        if (lock >= 0)
+            close(lock);
+        check_session(t, p, "race", "theirs|kept", true);
+        close_place(p);
+    }
+}
+
 static bool before_1970;
 
 // In the place of the C library's, as above.
@@ -1025,6 +1072,7 @@ int main(int argc, char **argv)
         TEST(housekeeping_is_no_use),
         TEST(verifying_beside_a_chat_begins_again),
         TEST(names_are_never_overwritten),
+        TEST(what_is_found_before_it_is_locked_is_anothers),
         TEST(few_states_are_kept),
         TEST(states_behind_what_comes_anew_are_kept),
     };
