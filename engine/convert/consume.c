@@ -147,8 +147,11 @@ int consume_read_back(struct consume *c, const char *folder, const char *file, c
     if (code || strcmp(hex, entry->sha256) == 0)
         return code;
     return moe_fail_file(err, MOE_FORMAT, path, 0,
-                         "does not read back as it was written, so nothing of it was removed from the source; remove "
-                         "this file, look after the disk, and try again");
+                         entry->consuming
+                             ? "does not read back as it was written, and a part of it may be gone from the source "
+                               "already; keep this file, look after the disk, and try again"
+                             : "does not read back as it was written, so nothing of it was removed from the source; "
+                               "remove this file, look after the disk, and try again");
 }
 
 int consume_layer(struct consume *c, const char *folder, uint32_t layer, struct journal *journal, struct moe_err *err)
@@ -160,6 +163,8 @@ int consume_layer(struct consume *c, const char *folder, uint32_t layer, struct 
     if (entry->consumed)
         return MOE_OK;
     int code = consume_read_back(c, folder, file, journal, err);
+    if (!code && !entry->consuming)
+        code = journal_note_consuming(journal, file, err);
     for (uint32_t i = 0; i < from->n_spans && !code; i++) {
         const struct expert_span *span = &from->spans[i];
         const char *path = c->job->from->shards[span->file].path;

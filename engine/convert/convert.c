@@ -338,10 +338,10 @@ static int write_file(struct conversion *c, const char *file, const struct write
     if (whole && whole->bytes == entry.bytes)
         return MOE_OK;
     snprintf(path, sizeof path, "%s/%s", c->partial, file);
-    if (whole && whole->consumed) // to write it again would be to lose it
+    if (whole && whole->consuming) // to write it again would be to lose it
         return moe_fail_file(c->err, MOE_FORMAT, path, 0,
                              "has another size than this version of moechat would write, and its weights were removed "
-                             "from the source; go on with the version that began");
+                             "from the source, or a part of them; go on with the version that began");
     snprintf(entry.file, sizeof entry.file, "%s", file);
     int code = writer_run(path, chunks, &options, entry.sha256, c->err);
     return code ? code : journal_add(&c->journal, &entry, c->err);

@@ -15,7 +15,7 @@
 #include "engine/base/err.h"
 #include "engine/base/file.h"
 
-static const char consumed_word[] = "consumed ";
+static const char consuming_word[] = "consuming ", consumed_word[] = "consumed ";
 
 enum { MOST_BYTES = 1 << 20, LINE_BYTES = 256 };
 
@@ -42,17 +42,32 @@ static int remember(struct journal *j, const struct journal_file *entry, struct 
     return MOE_OK;
 }
 
-static int mark_consumed(struct journal *j, const char *folder, const char *file, struct moe_err *err)
+static void mark(struct journal *j, const char *file, const char *word)
 {
-    for (size_t i = j->count; i-- > 0;)
+    for (size_t i = 0; i < j->count; i++)
         if (strcmp(j->entries[i].file, file) == 0) {
-            j->entries[i].consumed = true;
-            return MOE_OK;
+            j->entries[i].consuming = true;
+            j->entries[i].consumed = j->entries[i].consumed || word == consumed_word;
         }
+}
+
+static int read_mark(struct journal *j, const char *folder, const char *line, const char *word, struct moe_err *err)
+{
+    const char *file = line + strlen(word);
+    mark(j, file, word);
+    if (journal_find(j, file))
+        return MOE_OK;
     return moe_fail(err, MOE_FORMAT,
-                    "%.300s: %.63s is not there as it was written, and its weights were removed from the source: they "
-                    "are lost; remove the folder and download the model again",
-                    folder, file);
+                    "%.300s: %.63s is not there as it was written, and its weights %s the source: they are lost; "
+                    "remove the folder and download the model again",
+                    folder, file, word == consumed_word ? "were removed from" : "were being removed from");
+}
+
+static const char *mark_word(const char *line)
+{
+    return strncmp(line, consuming_word, sizeof consuming_word - 1) == 0 ? consuming_word
+           : strncmp(line, consumed_word, sizeof consumed_word - 1) == 0 ? consumed_word
+                                                                         : NULL;
 }
 
 // A file that a line tells of must be there with its size; lines that tell of others are passed over.
@@ -61,8 +76,9 @@ static int read_line(struct journal *j, const char *folder, const char *line, st
     struct journal_file entry = {.consumed = false};
     struct stat status;
     char path[4300];
-    if (strncmp(line, consumed_word, sizeof consumed_word - 1) == 0)
-        return mark_consumed(j, folder, line + sizeof consumed_word - 1, err);
+    const char *word = mark_word(line);
+    if (word)
+        return read_mark(j, folder, line, word, err);
     if (sscanf(line, "%63s %" SCNu64 " %64s", entry.file, &entry.bytes, entry.sha256) != 3 ||
         strspn(entry.sha256, "0123456789abcdef") != 64 || strchr(entry.file, '/'))
         return MOE_OK;
@@ -89,8 +105,10 @@ static int read_lines(struct journal *j, const char *folder, const char *key, ch
     char first[LINE_BYTES];
     snprintf(first, sizeof first, "moechat-convert 1 %s\n", key);
     bool other = strncmp(text, first, strlen(first)) != 0;
-    char *removed = strstr(text, consumed_word);
-    if (other && removed && removed > text && removed[-1] == '\n') // to remove this folder would be to lose the model
+    bool removed = false;
+    for (const char *at = text; at && !removed; at = strchr(at, '\n'))
+        removed = mark_word(at += *at == '\n');
+    if (other && removed) // to remove this folder would be to lose the model
         return moe_fail(err, MOE_BAD_ARGUMENT,
                         "%.300s has experts that --consume removed from their source, so do not remove it; only the "
                         "command that began it goes on, with --consume and the model where it was then",
@@ -100,9 +118,11 @@ static int read_lines(struct journal *j, const char *folder, const char *key, ch
                         "%.300s was left by another conversion (other source or other options); remove it, or choose "
                         "another name",
                         folder);
+    if (lseek(j->fd, 0, SEEK_SET) < 0)
+        return moe_fail_file(err, MOE_IO, j->path, errno, "cannot be written");
+    int code = append(j, text, err);
     char *rest;
     strtok_r(text, "\n", &rest);
-    int code = MOE_OK;
     for (char *line = strtok_r(NULL, "\n", &rest); line && !code; line = strtok_r(NULL, "\n", &rest))
         code = read_line(j, folder, line, err);
     return code;
@@ -177,7 +197,7 @@ int journal_open(const char *folder, const char key[65], struct journal *j, stru
     int code = check_folder(folder, j->path, err);
     if (code)
         return code;
-    j->fd = open(j->path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+    j->fd = open(j->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (j->fd < 0)
         return moe_fail_file(err, errno == ELOOP ? MOE_BAD_ARGUMENT : MOE_IO, j->path, errno, "cannot be created");
     code = read_journal(j, folder, key, err);
@@ -204,15 +224,24 @@ int journal_add(struct journal *j, const struct journal_file *entry, struct moe_
     return code ? code : remember(j, entry, err);
 }
 
-int journal_note_consumed(struct journal *j, const char *file, struct moe_err *err)
+static int note(struct journal *j, const char *word, const char *file, struct moe_err *err)
 {
     char line[LINE_BYTES];
-    snprintf(line, sizeof line, "%s%.63s\n", consumed_word, file);
+    snprintf(line, sizeof line, "%s%.63s\n", word, file);
     int code = append(j, line, err);
-    for (size_t i = 0; i < j->count && !code; i++)
-        if (strcmp(j->entries[i].file, file) == 0)
-            j->entries[i].consumed = true;
+    if (!code)
+        mark(j, file, word);
     return code;
+}
+
+int journal_note_consuming(struct journal *j, const char *file, struct moe_err *err)
+{
+    return note(j, consuming_word, file, err);
+}
+
+int journal_note_consumed(struct journal *j, const char *file, struct moe_err *err)
+{
+    return note(j, consumed_word, file, err);
 }
 
 void journal_close(struct journal *j)

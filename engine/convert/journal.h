@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Which files of an unfinished conversion are whole: a line each, written after the file is durable; and of which the
-// source was removed, a line more. Bound to one
-// conversion by a key; one process at a time.
+// source is being removed, and was, a line more each. Bound to one conversion by a key; one process at a time.
 #ifndef MOECHAT_ENGINE_CONVERT_JOURNAL_H
 #define MOECHAT_ENGINE_CONVERT_JOURNAL_H
 
@@ -11,7 +10,8 @@ struct journal_file {
     char file[64];
     uint64_t bytes;
     char sha256[65];
-    bool consumed; // what it was made of is gone from the source
+    bool consuming; // what it was made of may be gone from the source in part
+    bool consumed;  // and is gone
 };
 
 struct journal {
@@ -22,12 +22,15 @@ struct journal {
 };
 
 // Opens or makes folder/convert.journal. A journal with another key, or one that another process holds, is refused, and
-// so is a folder that is a link, another user's, or has files and no journal. A
-// line that was cut off is forgotten, and so is a file that has not the size it should have.
+// so is a folder that is a link, another user's, or has files and no journal. A line that was cut off is forgotten, and
+// so is a file that has not the size it should have. What is left is written and synced again: of lines whose sync
+// failed once the disk may know nothing.
 int journal_open(const char *folder, const char key[65], struct journal *journal, struct moe_err *err);
 const struct journal_file *journal_find(const struct journal *journal, const char *file); // NULL: not whole
 int journal_add(struct journal *journal, const struct journal_file *entry, struct moe_err *err);
-// MOE_FORMAT when the journal is opened and such a file is not there as it was.
+// Before the first piece is removed, and behind the last. MOE_FORMAT when the journal is opened and such a file is not
+// there as it was.
+int journal_note_consuming(struct journal *journal, const char *file, struct moe_err *err);
 int journal_note_consumed(struct journal *journal, const char *file, struct moe_err *err);
 void journal_close(struct journal *journal);
 

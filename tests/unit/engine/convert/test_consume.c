@@ -53,7 +53,8 @@ static void copy_source(const char *from)
 struct removal {
     struct disturbance writes;        // first: it is what disturbed_write takes
     int punches, before_at, after_at; // the process dies before or after which one, counted from 1; 0: never
-    int error;                        // errno of all; 0: they work
+    int error;                        // errno of all, or
+    int error_at;                     // of that one and what follows; 0: they work
     bool refuses;                     // the answer
     struct moe_consumption heard;     // its texts are gone afterwards
     bool named;                       // they were the ones that were given
@@ -68,7 +69,9 @@ static int disturbed_punch(void *context, int fd, uint64_t offset, uint64_t byte
     if (r->punches == r->before_at)
         _exit(9);
     errno = r->error;
-    int code = r->error ? -1 : fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
+    int code = r->error && r->punches >= r->error_at
+                   ? -1
+                   : fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
     if (r->punches == r->after_at)
         _exit(9);
     return code;
@@ -251,6 +254,55 @@ static void what_does_not_read_back_stays_in_the_source(struct harness *t)
     snprintf(path, sizeof path, "%s/layer-000.experts", partial);
     CHECK_EQ(t, unlink(path), 0);
     CHECK_EQ(t, consume(&rest, &err), 0);
+    CHECK(t, same_folder(undisturbed, target));
+}
+
+static void flip_byte(const char *path)
+{
+    FILE *file = fopen(path, "r+b");
+    if (!file)
+        exit(70);
+    int byte = fgetc(file);
+    rewind(file);
+    if (fputc(byte ^ 1, file) == EOF || fclose(file))
+        exit(70);
+}
+
+// Stopped between two pieces of a layer, the package has what the source has no more: nobody is told to remove it.
+static void what_is_half_removed_is_kept(struct harness *t)
+{
+    struct removal second_fails = {.error_at = 3, .error = EIO}, rest = {.punches = 0};
+    struct moe_err err;
+    char path[200];
+    make_undisturbed(t, GGUF);
+    copy_source(GGUF);
+    CHECK_EQ(t, consume(&second_fails, &err), MOE_IO);
+    snprintf(path, sizeof path, "%s/layer-000.experts", partial);
+    flip_byte(path);
+    fails(t, consume(&rest, &err), MOE_FORMAT, &err, "and a part of it may be gone from the source already; keep");
+    fails(t, convert(source, NULL, &err), MOE_BAD_ARGUMENT, &err, "so do not remove it");
+    flip_byte(path);
+    CHECK_EQ(t, consume(&rest, &err), 0);
+    CHECK(t, same_folder(undisturbed, target));
+}
+
+// A line whose sync failed is on no disk perhaps: it is written again before anything is done by it.
+static void a_journal_is_written_again(struct harness *t)
+{
+    struct removal first_fails = {.error_at = 2, .error = EIO}, all = {.punches = 0};
+    struct moe_err err;
+    char path[200];
+    make_undisturbed(t, GGUF);
+    copy_source(GGUF);
+    CHECK_EQ(t, consume(&first_fails, &err), MOE_IO);
+    snprintf(path, sizeof path, "%s/convert.journal", partial);
+    const struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    struct stat status;
+    CHECK_EQ(t, utimensat(AT_FDCWD, path, long_ago, 0), 0);
+    struct removal before = {.error_at = 2, .error = EIO};
+    CHECK_EQ(t, consume(&before, &err), MOE_IO); // nothing new was noted
+    CHECK(t, stat(path, &status) == 0 && status.st_mtime > 1000);
+    CHECK_EQ(t, consume(&all, &err), 0);
     CHECK(t, same_folder(undisturbed, target));
 }
 
@@ -445,6 +497,8 @@ int main(int argc, char **argv)
         TEST(the_package_is_the_same_and_the_source_is_empty),
         TEST(killed_anywhere_nothing_is_lost),
         TEST(what_does_not_read_back_stays_in_the_source),
+        TEST(what_is_half_removed_is_kept),
+        TEST(a_journal_is_written_again),
         TEST(a_damaged_source_keeps_what_follows),
         TEST(what_is_not_ours_to_remove_is_refused),
         TEST(a_no_changes_nothing),
