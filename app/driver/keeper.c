@@ -88,7 +88,7 @@ void keeper_lose(struct keeper *keeper)
     saved_cut(keeper->saved, 0);
     keeper->hole = keeper->news.failed = true;
     snprintf(keeper->news.text, sizeof keeper->news.text,
-             "conversation not saved: this branch of it could not be; /save NAME saves it anew");
+             "conversation not saved: this branch of it could not be; /fork NAME saves it anew");
 }
 
 // Does the session hold all that comes before token `position`? What could not be appended leaves a hole, and what
@@ -101,7 +101,7 @@ static bool reaches(struct keeper *keeper, size_t position)
     keeper->news.failed = true;
     if (!*keeper->news.text)
         snprintf(keeper->news.text, sizeof keeper->news.text,
-                 "conversation not saved: what came before could not be; /undo back to there, or /new");
+                 "conversation not saved: what came before could not be; /fork NAME saves all of it");
     return false;
 }
 
@@ -370,7 +370,8 @@ void keeper_save_as(struct keeper *keeper, const char *name)
         keeper_commit(keeper, false);
     if (!news->failed && keeper->hole) {
         news->failed = true;
-        snprintf(news->text, sizeof news->text, "the last messages could not be saved; /undo back to there, or /new");
+        snprintf(news->text, sizeof news->text,
+                 "the last messages could not be saved; /fork NAME saves all of the conversation");
     }
 }
 

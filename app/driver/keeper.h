@@ -18,6 +18,7 @@ struct session_news {
     bool failed;                // text says what could not be done
     uint32_t max_context;       // opened: room for tokens
     bool unsaved;               // the disk does not have all that was said
+    bool hole;                  // nor will it: of what came before something could not even be noted
     uint32_t cached, missing;   // opened: tokens whose rows are there, and that are computed with the next turn
     bool blank;                 // it goes when another one is opened: nothing was said in it (saved_is_blank), or kept
     bool unanswered;            // closed: the last message is saved, and has no answer

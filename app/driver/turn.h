@@ -38,8 +38,7 @@ struct turn {
     bool only;         // no other turn follows, so the end of the answer need not be fed
     bool again;        // another answer at `position`, where the message ends whose last id is last_id; turn_reopen
     int32_t last_id;
-    uint32_t
-        unanswered; // and so many are that message's, which nobody has answered: to read them is not to do so again
+    uint32_t unanswered; // of that message's tokens, where nobody has answered it: to read them is not to do so again
     enum think think;
     struct tok_ids known;   // ids of the timeline from `position` on: as far as the turns come to the same, they stay
     uint32_t known_ends[2]; // of the exchange that they are, how many reach to the end of each turn

@@ -342,7 +342,8 @@ static void send_news(struct worker *worker, bool of_turn)
     struct event event = {.kind = EVENT_SESSION, .session = keeper->news};
     event.session.open = keeper->saved != NULL;
     event.session.of_turn = of_turn;
-    event.session.unsaved = keeper->saved && (keeper->unsaved || keeper->hole);
+    event.session.hole = keeper->saved && keeper->hole;
+    event.session.unsaved = event.session.hole || (keeper->saved && keeper->unsaved);
     if (keeper->saved)
         snprintf(event.session.name, sizeof event.session.name, "%s", saved_name(keeper->saved));
     event.session.blank = keeper->saved && (saved_is_blank(keeper->saved) || !saved_is_kept(keeper->saved));

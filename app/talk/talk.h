@@ -64,6 +64,7 @@ struct talk {
     bool blank;                    // it goes with what is opened next, as nothing was said in it, or nothing kept
     bool lost;                     // something that was to be saved is not
     bool unsaved, warned;          // the disk does not have all that was said; and they know, who want to leave it
+    bool hole;                     // and its session never will
     char session[STORE_NAME_SIZE]; // "" until it has a name
     bool system_waits;             // to be saved with the next message
 };

@@ -179,6 +179,7 @@ void talk_on_session(struct talk *talk, const struct session_news *news)
     bool another = !*talk->session;
     snprintf(talk->session, sizeof talk->session, "%s", news->name);
     talk->unsaved = news->unsaved;
+    talk->hole = news->hole;
     talk->blank = news->blank;
     talk->warned = false;
     if (talk->opening && !news->of_turn)
@@ -204,8 +205,8 @@ static bool holds_unsaved(struct talk *talk, const char *command)
     if (!talk->saving || !talk->unsaved || talk->warned)
         return false;
     talk->warned = true;
-    talk_refuse(talk, "The last messages are not saved, and would be lost: /save tries again; %s once more drops them.",
-                command);
+    talk_refuse(talk, "The last messages are not saved, and would be lost: %s; %s once more drops them.",
+                talk->hole ? "/fork NAME saves all of the conversation" : "/save tries again", command);
     return true;
 }
 

@@ -310,6 +310,30 @@ static void reading_again_is_stopped_at_once(struct harness *t)
     rig_clean(root);
 }
 
+// Of what could not be noted, such as without memory, the session has a hole that no save fills: who asks is told what
+// saves all.
+static void a_hole_is_told_with_what_saves_all(struct harness *t)
+{
+    char root[64];
+    struct store store = rig_store(root);
+    struct store_error error;
+    struct keeper keeper = {.saved = NULL};
+    struct turn turn = {.position = 5};
+    struct turn_result result = {.n_same = 0};
+    static const char remedy[] = "/fork NAME saves all of";
+    CHECK_EQ(t, saved_new(&store, "talk", &keeper.saved, &error), STORE_OK);
+    keeper_save_message(&keeper, &turn, &result);
+    CHECK(t, keeper.hole && keeper.news.failed && strstr(keeper.news.text, remedy));
+    keeper.news = (struct session_news){0};
+    keeper_save_as(&keeper, "other");
+    CHECK(t, keeper.news.failed && strstr(keeper.news.text, remedy));
+    keeper.news = (struct session_news){0};
+    keeper_lose(&keeper);
+    CHECK(t, keeper.news.failed && strstr(keeper.news.text, "/fork NAME saves it anew"));
+    saved_close(keeper.saved);
+    rig_clean(root);
+}
+
 // What is too long for the context is said with the context that it would fit into.
 static void what_does_not_fit_is_told_its_context(struct harness *t)
 {
@@ -533,6 +557,7 @@ int main(int argc, char **argv)
         TEST(a_message_is_saved_when_it_is_sent),
         TEST(what_is_read_again_is_counted_as_it_is_now),
         TEST(reading_again_is_stopped_at_once),
+        TEST(a_hole_is_told_with_what_saves_all),
         TEST(what_does_not_fit_is_told_its_context),
         TEST(what_is_left_is_said_with_what_is_lost),
         TEST(rows_left_out_are_said_once),
