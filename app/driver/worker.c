@@ -502,7 +502,7 @@ static void take_turn(struct worker *worker, struct turn *turn)
     // What fails here fails again, and is reported, when the next turn begins.
     if (saved)
         keeper_commit(&worker->keeper, false);
-    else if (worker->keeper.saved && worker->keeper.unsaved)
+    else if (worker->keeper.saved && (worker->keeper.unsaved || (begins && turn->again))) // the old answer is no end
         keeper_save_text(&worker->keeper);
     if (worker->keeper.saved)
         send_news(worker, true);

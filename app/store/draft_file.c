@@ -107,8 +107,28 @@ static bool make(struct draft_file *file)
 
 bool draft_file_holds(const struct draft_file *file, const struct bytes *texts)
 {
-    return file->texts.length == texts->length &&
+    return !file->stale && file->texts.length == texts->length &&
            (!texts->length || memcmp(file->texts.data, texts->data, texts->length) == 0);
+}
+
+// First longer, then cut: what was there is never gone before something else is, nor where the disk is full. False: it
+// is to be tried again.
+static bool write_texts(const struct draft_file *file, const char *texts, off_t length)
+{
+    struct stat about;
+    off_t was = fstat(file->fd, &about) == 0 ? about.st_size : 0;
+    if (length > was && posix_fallocate(file->fd, was, length - was) != 0) {
+        if (ftruncate(file->fd, was)) {
+            // Zeroes behind a text say nothing more.
+        }
+        return false;
+    }
+    if (pwrite(file->fd, texts, (size_t)length, 0) == (ssize_t)length && ftruncate(file->fd, length) == 0)
+        return true;
+    if (ftruncate(file->fd, 0)) { // no half of it
+        // The next try is told, too.
+    }
+    return false;
 }
 
 void draft_file_keep(struct draft_file *file, const struct bytes *texts)
@@ -117,17 +137,11 @@ void draft_file_keep(struct draft_file *file, const struct bytes *texts)
     if (!file->folder || draft_file_holds(file, texts))
         return;
     file->texts.length = 0;
-    bytes_append(&file->texts, length ? texts->data : "", length); // without memory it is written again
+    file->stale = !bytes_append(&file->texts, length ? texts->data : "", length); // without memory it is written again
     if (history_refusal(length))
         length = 0;
-    if (file->fd < 0 && (!length || !make(file)))
-        return;
-    // First longer, then cut: what was there is never gone before something else is.
-    if (pwrite(file->fd, length ? texts->data : "", length, 0) == (ssize_t)length &&
-        ftruncate(file->fd, (off_t)length) == 0)
-        return;
-    if (ftruncate(file->fd, 0)) // a full disk: no half of it
-        file->texts.length = 0;
+    if (file->fd >= 0 || (length && make(file)))
+        file->stale = !write_texts(file, length ? texts->data : "", (off_t)length) || file->stale;
 }
 
 bool draft_file_end(struct draft_file *file, bool safe)

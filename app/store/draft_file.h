@@ -16,7 +16,8 @@ struct draft_file {
     char *folder; // NULL: there is no place
     char *path;   // NULL until there was something to keep
     int fd;
-    struct bytes texts; // what it holds
+    struct bytes texts; // what it holds, unless
+    bool stale;         // it holds what was there before, or nothing: the disk had no room
 };
 
 // Of the folder that the history is in; history_path may be NULL. No file is made yet.

@@ -432,13 +432,17 @@ int store_open_states(const struct store *store, const char *name, unsigned file
 
 uint64_t store_used(const struct store *store, const char *name, const struct manifest *manifest)
 {
-    // A clock that was ahead must not make it the last for years: then the file's own time counts.
+    // A clock that was ahead must not make it the last for years: then the file's own time counts, and where that is
+    // ahead, too, by more than clocks are set right by, none.
+    enum { DAY = 24 * 60 * 60 };
     uint64_t now = format_unix_time(), written = now;
     if (manifest->updated && manifest->updated <= now)
         return manifest->updated;
     file_bytes(store, name, "transcript.jsonl", &written);
     file_bytes(store, name, "session.json", &written);
-    return written < now ? written : now;
+    if (written <= now)
+        return written;
+    return written - now < DAY ? now : manifest->created <= now ? manifest->created : 0;
 }
 
 // Are all lines that the manifest names in the transcript, if not where it has them? So it is where a compaction was

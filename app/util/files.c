@@ -272,7 +272,7 @@ char *files_model(const char *named)
 // Makes a folder and those above it; ours are private, as the XDG specification asks.
 static bool make_folders(char *path)
 {
-    for (char *c = path + 1; *c; c++) {
+    for (char *c = path + (*path != 0); *c; c++) {
         if (*c != '/')
             continue;
         *c = 0;
@@ -330,8 +330,8 @@ char *files_kernel_cache(const char *wanted)
     }
     if (!why)
         return path;
-    report("cannot cache kernels in %s: %s; every start will rebuild them (--kernel-cache sets another folder)", path,
-           why);
+    report("cannot cache kernels in \"%s\": %s; every start will rebuild them (--kernel-cache sets another folder)",
+           path, why);
     free(path);
     return NULL;
 }

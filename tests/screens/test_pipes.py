@@ -286,6 +286,10 @@ def test_a_kernel_cache_that_cannot_be_is_said():
                   "--kernel-cache", file + "/kernels"])
     same(result.returncode, 0)
     expect(b"cannot cache kernels in" in result.stderr and b"Not a directory" in result.stderr, result.stderr)
+    result = run(["bench", "-m", TINY, "--device", "ref", "--runs", "1", "--prefill-tokens", "4", "--decode-tokens", "1",
+                  "--kernel-cache="])
+    same(result.returncode, 0)
+    expect(b'cannot cache kernels in "": No such file' in result.stderr, result.stderr)
     folder = os.path.join(SCRATCH, "for-everybody")
     os.mkdir(folder)
     os.chmod(folder, 0o777)

@@ -136,6 +136,19 @@ def test_what_is_read_again_before_a_message_without_an_answer():
         expect("(Read 37 earlier tokens again.)" in said, "its own were never read: %r" % said)
 
 
+def test_a_retry_that_fails_leaves_the_message_without_an_answer_on_disk_too():
+    name = "retry-fails"
+    ask("hello", "--session", name, "--kv-cap", "0", *script(ECHO))
+    t = Terminal(["--plain", "--session", name, "--kv-cap", "0"] + script("turn\nerror disk\nturn\necho\n"))
+    t.wait("You:")
+    t.send("/retry\r")
+    t.wait("disk", "You:")
+    leave(t)
+    expect(run(["sessions", "show", name]).stdout.endswith(b"You: hello\n"), run(["sessions", "show", name]).stdout)
+    said = lines(name, "/tree")[0]
+    expect("Assistant: hello" in said, "the answer is another branch: %r" % said)
+
+
 def test_retry_prefills_nothing():
     t = chat("turn\necho\n", "--session", "retry")
     t.send("abc\r")

@@ -4,9 +4,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -146,6 +148,39 @@ static void what_no_history_takes_stays(struct harness *t)
     CHECK_EQ(t, files(), before - 1);
 }
 
+// A disk without room for a longer text leaves the one that is there, and is tried again.
+static void what_was_kept_outlives_a_full_disk(struct harness *t)
+{
+    static char texts[2][4001];
+    struct draft_file file;
+    struct rlimit usual, small;
+    struct bytes longer = {0};
+    memset(texts[0], 'a', 2000);
+    memset(texts[1], 'b', 4000);
+    CHECK_EQ(t, getrlimit(RLIMIT_FSIZE, &usual), 0);
+    small = (struct rlimit){3000, usual.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    for (int cleared = 0; cleared < 3; cleared++) {
+        draft_file_begin(&file, history);
+        keep(&file, texts[0]);
+        setrlimit(RLIMIT_FSIZE, &small);
+        keep(&file, texts[1]);
+        bytes_append(&longer, texts[1], 4000);
+        CHECK(t, !draft_file_holds(&file, &longer));
+        bytes_release(&longer);
+        if (cleared == 1)
+            keep(&file, "");
+        setrlimit(RLIMIT_FSIZE, &usual);
+        if (cleared == 2)
+            keep(&file, texts[1]);
+        draft_file_end(&file, false);
+        CHECK_EQ(t, adopt(), cleared != 1);
+        CHECK_EQ(t, n_taken, cleared != 1);
+        CHECK(t, cleared == 1 || strncmp(taken[0], texts[cleared == 2], 79) == 0);
+    }
+    signal(SIGXFSZ, SIG_DFL);
+}
+
 static void several_texts(struct harness *t)
 {
     put("draft-abcdef", "\0newest\0\0older\0oldest\0", 22);
@@ -179,6 +214,7 @@ int main(int argc, char **argv)
         TEST(one_that_lives_is_left_alone),
         TEST(what_is_sent_is_kept_no_more),
         TEST(what_no_history_takes_stays),
+        TEST(what_was_kept_outlives_a_full_disk),
         TEST(several_texts),
         TEST(no_place),
         TEST(what_is_planted_is_left_alone),

@@ -585,6 +585,34 @@ static void a_time_to_come_does_not_last(struct harness *t)
     close_place(p);
 }
 
+// Nor is it the last where its files are of that time, too, as such a clock makes them: then it was used when it was
+// begun, or nobody knows. Seconds are no such thing.
+static void files_to_come_do_not_last(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "ahead");
+    exchange(t, p, saved, "one", "first");
+    saved_close(saved);
+    for (int far = 0; far < 2; far++) {
+        uint64_t now = (uint64_t)time(NULL);
+        int64_t ahead = (int64_t)now + (far ? 1 << 28 : 1000);
+        const struct timespec times[2] = {{.tv_sec = ahead}, {.tv_sec = ahead}};
+        for (int file = 0; file < 2; file++)
+            CHECK_EQ(t,
+                     utimensat(AT_FDCWD,
+                               store_path(&p->store, "ahead", file ? "transcript.jsonl" : "session.json").text, times,
+                               0),
+                     0);
+        struct manifest manifest = {.created = now - 5000, .updated = (uint64_t)ahead};
+        uint64_t used = store_used(&p->store, "ahead", &manifest);
+        CHECK(t, far ? used == manifest.created : used >= now && used <= now + 60);
+        manifest.created = (uint64_t)ahead;
+        used = store_used(&p->store, "ahead", &manifest);
+        CHECK(t, far ? used == 0 : used >= now && used <= now + 60);
+    }
+    close_place(p);
+}
+
 // Housekeeping is no use of a session: it leaves the time and the order alone, whether or not anything is removed, and
 // also a time that only the file tells, as the clock was ahead.
 static void housekeeping_is_no_use(struct harness *t)
@@ -1068,6 +1096,7 @@ int main(int argc, char **argv)
         TEST(one_process_at_a_time),
         TEST(a_lock_that_fails_is_no_other_process),
         TEST(a_clock_before_1970_saves_as_any),
+        TEST(files_to_come_do_not_last),
         TEST(a_time_to_come_does_not_last),
         TEST(housekeeping_is_no_use),
         TEST(verifying_beside_a_chat_begins_again),
