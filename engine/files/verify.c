@@ -61,9 +61,10 @@ bool blocks_are_finite(uint32_t kind, const void *blocks, uint64_t bytes)
     return true;
 }
 
-static bool is_zero(const unsigned char *bytes, uint64_t n)
+bool bytes_are_zero(const void *bytes, uint64_t n)
 {
-    return n == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, (size_t)n - 1) == 0);
+    const unsigned char *at = bytes;
+    return n == 0 || (at[0] == 0 && memcmp(at, at + 1, (size_t)n - 1) == 0);
 }
 
 // Of MLX's fp modes: 255 is no E8M0, 0x7f and 0xff are no e4m3. Words of 4 bits are all numbers.
@@ -99,7 +100,7 @@ static enum expert_array scaling_array(uint32_t kind)
 
 bool part_is_zero(const struct expert_part *part, const void *bytes)
 {
-    return part->array == scaling_array(part->matrix->kind) && is_zero(bytes, part->bytes);
+    return part->array == scaling_array(part->matrix->kind) && bytes_are_zero(bytes, part->bytes);
 }
 
 int gguf_not_finite(const struct checkpoint *c, const struct checkpoint_tensor *tensor, struct moe_err *err)
@@ -131,6 +132,14 @@ static bool are_numbers(const struct tensor *tensor, const void *bytes, uint64_t
                                        : source_is_finite(tensor->dtype, bytes, n / source_width(tensor->dtype));
 }
 
+int tensor_is_zero(const struct checkpoint *c, const struct checkpoint_tensor *tensor, struct moe_err *err)
+{
+    return moe_fail(err, MOE_FORMAT,
+                    "%.280s: tensor %.100s is all zero, as in a file that was not downloaded to its end; download it "
+                    "again",
+                    checkpoint_path(c, tensor), c->gguf ? tensor->at->name : tensor->name);
+}
+
 static int verify_tensor(struct walk *w, const struct checkpoint_tensor *tensor)
 {
     const struct checkpoint *c = w->how->package->checkpoint;
@@ -146,17 +155,12 @@ static int verify_tensor(struct walk *w, const struct checkpoint_tensor *tensor)
         code = checkpoint_read(c, &range, w->buffer, w->err);
         if (!code && !are_numbers(tensor->at, w->buffer, range.bytes))
             code = gguf_not_finite(c, tensor, w->err);
-        zero &= is_zero(w->buffer, range.bytes);
+        zero &= bytes_are_zero(w->buffer, range.bytes);
         done += range.bytes;
         if (!code)
             advance(w, range.bytes);
     }
-    if (code || !zero || !tensor->at->bytes)
-        return code;
-    return moe_fail(w->err, MOE_FORMAT,
-                    "%.280s: tensor %.100s is all zero, as in a file that was not downloaded to its end; download it "
-                    "again",
-                    checkpoint_path(c, tensor), c->gguf ? tensor->at->name : tensor->name);
+    return code || !zero || !tensor->at->bytes ? code : tensor_is_zero(c, tensor, w->err);
 }
 
 // Where a part of an expert is in the source's files.
@@ -272,7 +276,7 @@ static int looks_zero(const struct package *package, const struct package_layer 
         if (code)
             return code;
         code = file_read(&range, sample, err);
-        *zero = !code && is_zero(sample, range.bytes);
+        *zero = !code && bytes_are_zero(sample, range.bytes);
         if (own)
             close(range.fd);
     }

@@ -15,6 +15,9 @@ bool blocks_are_finite(uint32_t kind, const void *blocks, uint64_t bytes); // of
 // throughout: no model's expert is, but a hole in a file reads so.
 bool part_is_finite(const struct expert_part *part, const void *bytes);
 bool part_is_zero(const struct expert_part *part, const void *bytes);
+bool bytes_are_zero(const void *bytes, uint64_t n);
+// MOE_FORMAT: this matrix is zero throughout.
+int tensor_is_zero(const struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor, struct moe_err *err);
 int gguf_not_finite(const struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor, struct moe_err *err);
 
 // Reads every tensor that the model uses, of GGUF files or an MLX folder. MOE_FORMAT names the first that is not sound:

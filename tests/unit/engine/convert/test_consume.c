@@ -331,6 +331,33 @@ static void a_damaged_source_keeps_what_follows(struct harness *t)
     package_release(&p);
 }
 
+// A hole where all layers' other matrices are is found before the first expert is removed.
+static void a_hole_in_the_rest_is_refused_first(struct harness *t)
+{
+    struct removal r = {.punches = 0};
+    struct package p;
+    struct moe_err err;
+    char path[400];
+    clear();
+    copy_source(GGUF);
+    CHECK_EQ(t, package_open(GGUF, &p, &err), 0);
+    const struct checkpoint_tensor *tensor = p.checkpoint->tensors;
+    while (!strstr(tensor->name, "o_proj") && !strstr(tensor->name, "attn_output"))
+        tensor++;
+    snprintf(path, sizeof path, "%s%s", source, strrchr(p.files[0].path, '/'));
+    unsigned char *zero = made_memory(tensor->at->bytes);
+    int fd = open(path, O_RDWR);
+    CHECK_EQ(t, pwrite(fd, zero, tensor->at->bytes, (off_t)tensor->at->offset), (ssize_t)tensor->at->bytes);
+    close(fd);
+    fails(t, consume(&r, &err), MOE_FORMAT, &err, "is all zero, as in a file that was not downloaded to its end");
+    CHECK_EQ(t, r.punches, 1); // behind the end of the file
+    made_remove(partial);
+    fails(t, convert(source, NULL, &err), MOE_FORMAT, &err, "is all zero");
+    CHECK(t, state_of(t, GGUF, 0).whole && state_of(t, GGUF, 1).whole);
+    free(zero);
+    package_release(&p);
+}
+
 static void what_is_not_ours_to_remove_is_refused(struct harness *t)
 {
     struct removal r = {.punches = 0};
@@ -499,6 +526,7 @@ int main(int argc, char **argv)
         TEST(what_does_not_read_back_stays_in_the_source),
         TEST(what_is_half_removed_is_kept),
         TEST(a_journal_is_written_again),
+        TEST(a_hole_in_the_rest_is_refused_first),
         TEST(a_damaged_source_keeps_what_follows),
         TEST(what_is_not_ours_to_remove_is_refused),
         TEST(a_no_changes_nothing),
