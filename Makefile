@@ -133,7 +133,7 @@ $(BUILD)/tests/fault/engine/session/test_refused_memory: private LDFLAGS += \
 
 # Kernels that fail: tests/fault/kernels/test_formats.c.
 $(BUILD)/tests/fault/kernels/test_formats: private LDFLAGS += \
-    $(foreach f,program_open_token program_close program_for_two_groups gpu_prove_token,-Wl,--wrap=$f)
+    $(foreach f,program_open_token program_open_kind program_close program_for_two_groups gpu_prove_token gpu_op_embed gpu_op_matvec,-Wl,--wrap=$f)
 
 # A driver in the test's hand: tests/fake_driver.h.
 $(BUILD)/tests/fault/kernels/test_driver_calls $(BUILD)/tests/ops/test_refusals $(BUILD)/tests/ops/test_refusals_mixers: private LDFLAGS += \

@@ -53,10 +53,26 @@ static uint32_t next_random(uint32_t *state)
     return (*state = *state * 1664525u + 1013904223u) >> 8;
 }
 
-// Any bytes are some block: scales take all sizes, subnormal ones among them. Only MLX's scales are made ordinary, for
-// they may be float32, and its bytes numbers.
+// The float16 scales of all of a row's blocks.
+static void scale_row(const struct proof *p, uint32_t row, uint16_t scale)
+{
+    const struct kind_info *info = kind_info(p->m.kind);
+    unsigned char *block = p->matrix + row * matrix_row_bytes(&p->m);
+    for (uint32_t done = 0; done < PROOF_INPUTS; done += info->block_inputs, block += info->block_bytes) {
+        for (uint32_t i = 0; i < info->halves.count; i++) {
+            block[info->halves.at[i]] = (unsigned char)scale;
+            block[info->halves.at[i] + 1] = (unsigned char)(scale >> 8);
+        }
+        for (int i = 0; i < 4 && p->m.kind == KIND_IQ1_M; i++) // four bits of it in each of four words
+            block[49 + 2 * i] = (unsigned char)((block[49 + 2 * i] & 0x0f) | (scale >> 4 * i & 15) << 4);
+    }
+}
+
+// Any bytes are some block: scales take all sizes. Of subnormal ones, which most real files have and some devices take
+// for zero, two rows are full. Only MLX's scales are made ordinary, for they may be float32, and its bytes numbers.
 static bool make_proof(struct proof *p, const struct gpu_format *f)
 {
+    static const uint16_t subnormal[] = {0x0155, 0x8001};
     const struct kind_info *info = kind_info(f->kind);
     uint32_t seed = 7;
     p->m = (struct args_matrix){
@@ -72,6 +88,8 @@ static bool make_proof(struct proof *p, const struct gpu_format *f)
             p->matrix[i] = (unsigned char)(100 + p->matrix[i] % 26);
         else if (f->scale_type == SCALE_F32 ? i % 4 == 3 : f->scale_type == SCALE_BF16 && i % 2)
             p->matrix[i] = (unsigned char)(0x3c | (p->matrix[i] & 0x81));
+    for (int i = 0; p->matrix && i < 2; i++)
+        scale_row(p, (uint32_t)i, subnormal[i]);
     for (int i = 0; i < PROOF_ROWS; i++)
         p->ids[i] = i;
     for (int i = 0; i < PROOF_INPUTS; i++)

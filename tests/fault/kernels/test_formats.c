@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Kernels of a token that a device's driver does not build, or builds wrong: ops go apart, and that is said.
+// What a device's driver does not build, or builds wrong: kernels of a token, without which ops go apart, and that is
+// said; those of a kind, without which no model that has it is opened.
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/device.h"
@@ -9,6 +12,7 @@
 static struct {
     bool builds;
     unsigned proofs, closed; // after how many proofs it is right; 0: never
+    bool flushes;            // float16 numbers that are subnormal are zero
 } driver;
 
 static struct program pretended;
@@ -18,6 +22,11 @@ bool __wrap_gpu_prove_token(gpu *g, const struct program *program);
 bool __wrap_program_for_two_groups(gpu *g, struct program *p);
 void __wrap_program_close(struct program *p);
 void __real_program_close(struct program *p);
+struct program *__wrap_program_open_kind(gpu *g, const struct gpu_format *format, struct gpu_error *err);
+void __wrap_gpu_op_embed(gpu *g, const struct args_embed *a, gpu_buf *table, gpu_buf *ids, gpu_buf *out);
+void __real_gpu_op_embed(gpu *g, const struct args_embed *a, gpu_buf *table, gpu_buf *ids, gpu_buf *out);
+void __wrap_gpu_op_matvec(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y);
+void __real_gpu_op_matvec(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y);
 
 struct program *__wrap_program_open_token(gpu *g, uint64_t kinds, struct gpu_error *err)
 {
@@ -46,6 +55,64 @@ void __wrap_program_close(struct program *p)
         driver.closed++;
     else
         __real_program_close(p);
+}
+
+struct program *__wrap_program_open_kind(gpu *g, const struct gpu_format *format, struct gpu_error *err)
+{
+    (void)g, (void)format, (void)err;
+    return &pretended;
+}
+
+static bool is_subnormal(unsigned half)
+{
+    return (half & 0x7c00) == 0;
+}
+
+static void flush_block(uint32_t kind, unsigned char *block)
+{
+    const struct kind_info *info = kind_info(kind);
+    for (int i = 0; i < info->halves.count; i++) {
+        unsigned char *half = block + info->halves.at[i];
+        if (is_subnormal(half[0] | (unsigned)half[1] << 8))
+            half[0] = half[1] = 0;
+    }
+    unsigned spread = 0;
+    for (int i = 0; i < 4 && kind == KIND_IQ1_M; i++)
+        spread |= (unsigned)(block[49 + 2 * i] >> 4) << 4 * i;
+    for (int i = 0; i < 4 && kind == KIND_IQ1_M && is_subnormal(spread); i++)
+        block[49 + 2 * i] &= 0x0f;
+}
+
+static void flush(gpu *g, const struct args_matrix *m, gpu_buf *matrix)
+{
+    struct gpu_error err;
+    size_t bytes = (size_t)(m->out_dim * matrix_row_bytes(m));
+    unsigned char *rows = malloc(bytes);
+    if (rows && gpu_read(g, matrix, 0, rows, bytes, &err) == GPU_OK) {
+        for (size_t at = 0; at < bytes; at += kind_info(m->kind)->block_bytes)
+            flush_block(m->kind, rows + at);
+        gpu_write(g, matrix, 0, rows, bytes);
+    }
+    free(rows);
+}
+
+// The device under test says that it is a CPU, so that its kernels are built and proved, and computes in plain C.
+void __wrap_gpu_op_embed(gpu *g, const struct args_embed *a, gpu_buf *table, gpu_buf *ids, gpu_buf *out)
+{
+    enum gpu_kind kind = g->info.kind;
+    g->info.kind = GPU_KIND_REF;
+    if (driver.flushes)
+        flush(g, &a->table, table);
+    __real_gpu_op_embed(g, a, table, ids, out);
+    g->info.kind = kind;
+}
+
+void __wrap_gpu_op_matvec(gpu *g, const struct args_matmul *a, gpu_buf *matrix, gpu_buf *x, gpu_buf *y)
+{
+    enum gpu_kind kind = g->info.kind;
+    g->info.kind = GPU_KIND_REF;
+    __real_gpu_op_matvec(g, a, matrix, x, y);
+    g->info.kind = kind;
 }
 
 static void a_token_without_its_kernels_is_told(struct harness *t)
@@ -90,8 +157,41 @@ static void a_token_without_its_kernels_is_told(struct harness *t)
     }
 }
 
+// Most super-scales of real files are subnormal: a model of zeroes would answer, and nobody would know why so badly.
+static void a_device_that_flushes_scales_is_refused(struct harness *t)
+{
+    for (uint32_t kind = KIND_NONE + 1; kind < KIND_COUNT; kind++) {
+        if (!kind_info(kind)->halves.count && kind != KIND_IQ1_M)
+            continue;
+        for (int flushes = 0; flushes < 2; flushes++) {
+            struct gpu_error err;
+            char words[256];
+            gpu *g = gpu_open(&(struct gpu_options){.selector = "ref"}, &err);
+            if (!CHECK(t, g != NULL))
+                return;
+            driver.flushes = flushes;
+            driver.closed = 0;
+            g->info.kind = GPU_KIND_CPU;
+            const struct gpu_format format = {.kind = kind, .uses = USE_PRODUCTS};
+            int code = gpu_open_formats(g, &format, 1, NULL, &err);
+            snprintf(words, sizeof words, "%s computes matrices of kind %s wrongly; choose another device",
+                     g->info.name, kind_name(kind));
+            if (!CHECK_EQ(t, code, flushes ? GPU_BUILD : GPU_OK))
+                fprintf(stderr, "%s %s\n", kind_name(kind), flushes ? "flushed" : "as it is");
+            if (code)
+                CHECK_STR(t, err.text, words);
+            CHECK_EQ(t, driver.closed, flushes); // and so nothing of it is left
+            CHECK_EQ(t, g->formats[kind][0] == &pretended, !flushes);
+            g->formats[kind][0] = NULL;
+            g->info.kind = GPU_KIND_REF;
+            gpu_close(g);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(a_token_without_its_kernels_is_told)};
+    static const struct harness_test tests[] = {TEST(a_token_without_its_kernels_is_told),
+                                                TEST(a_device_that_flushes_scales_is_refused)};
     return HARNESS_RUN(tests, argc, argv);
 }
