@@ -63,6 +63,17 @@ MODELS = {
             n_group=1, topk_group=1, topk_method="greedy", scoring_func="softmax", first_k_dense_replace=1,
             moe_layer_freq=1, routed_scaling_factor=1.0, norm_topk_prob=False, rms_norm_eps=1e-6,
             rope_theta=10000, rope_scaling=yarn(factor=4, mscale=0.707, mscale_all_dim=0.707))),
+    # experts in 2 bits, down and attention in 3, as the smallest folders have them; weights on no grid; no original
+    "narrow": dict(
+        model_type="deepseek_v2", seed=13, grid=False, group=64, layout=None, shards=2, gate="bf16",
+        mlx={"switch_mlp.down_proj": 3, "switch_mlp": 2, "shared_experts": 2, "self_attn": 3, "embed_tokens": 5, "lm_head": 6},
+        config=COMMON | dict(
+            hidden_size=128, intermediate_size=192, moe_intermediate_size=64, num_hidden_layers=2,
+            num_attention_heads=2, num_key_value_heads=2, q_lora_rank=None, kv_lora_rank=64, qk_nope_head_dim=64,
+            qk_rope_head_dim=16, v_head_dim=64, n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=2,
+            n_group=1, topk_group=1, topk_method="greedy", scoring_func="softmax", first_k_dense_replace=1,
+            moe_layer_freq=1, routed_scaling_factor=1.0, norm_topk_prob=False, rms_norm_eps=1e-6,
+            rope_theta=10000, rope_scaling=yarn(factor=4, mscale=0.707, mscale_all_dim=0.707))),
     # q_lora, group_limited_greedy, no dense layer, no YaRN, a large factor; routers in float32
     "v2-groups": dict(
         model_type="deepseek_v2", seed=2, group=32, layout="bf16", shards=3, gate="f32",
@@ -556,9 +567,9 @@ def mlx_meaning(spec, directory):
             array = array.numpy()
             scales = arrays[stem + ".scales"].float().numpy()
             biases = arrays[stem + ".biases"].float().numpy()
-            shifts = np.arange(32 // setting["bits"], dtype=np.uint32) * np.uint32(setting["bits"])
-            q = (array.view(np.uint32)[..., None] >> shifts) & np.uint32(2**setting["bits"] - 1)
-            q = q.reshape(scales.shape + (setting["group_size"],)).astype(np.float32)
+            stream = np.unpackbits(np.ascontiguousarray(array).view(np.uint8), axis=-1, bitorder="little")
+            q = stream.reshape(scales.shape + (setting["group_size"], setting["bits"])) @ 2.0**np.arange(setting["bits"])
+            q = q.astype(np.float32)
             value = q * scales[..., None] + biases[..., None]
             dense[name] = value.reshape(scales.shape[:-1] + (-1,))
         else:
