@@ -119,6 +119,8 @@ MODELS = {
     "v3-q2k": V3 | dict(seed=33, how={"mtp"}, types=types(
         "Q2_K", ffn_down_exps="Q3_K", ffn_down_shexp="Q3_K", ffn_down="Q3_K", attn_output="Q3_K", attn_v_b="Q4_K",
         output="Q6_K")),
+    "v3-q3km": V3 | dict(seed=50, how=set(), types=types(
+        "Q3_K", ffn_down_exps="Q4_K", ffn_down_shexp="Q5_K", attn_output="Q4_K", attn_v_b="Q5_K", output="Q6_K")),
     "moonlight-q5km": MOONLIGHT | dict(seed=34, how=set(), types=types(
         "Q5_K", ffn_down_shexp="Q6_K", attn_kv_a_mqa="Q6_K", token_embd="Q8_0", output="Q8_0")),
     "k2-q4_0": K2 | dict(seed=35, how=set(), types=types(
