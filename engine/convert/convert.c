@@ -232,12 +232,11 @@ struct piece {
     uint64_t offset;                 // in the file
     const struct job_tensor *tensor; // NULL: the header
     uint64_t first, n;               // bytes of a tensor that is copied, rows of a matrix
-    bool zero;                       // once it has been made: of a tensor that is copied, all of them
 };
 
 struct resident_chunks {
     const struct job *job;
-    struct piece *pieces; // [count + 1], the last at the file's end; each is for the thread that makes it
+    struct piece *pieces; // [count + 1], the last at the file's end
     uint64_t count, most_bytes;
 };
 
@@ -255,7 +254,7 @@ static bool is_finite(const struct job_tensor *tensor, const void *raw, uint64_t
 static int produce_resident(const void *context, uint64_t chunk, void *buffer, struct moe_err *err)
 {
     const struct resident_chunks *r = context;
-    struct piece *piece = &r->pieces[chunk];
+    const struct piece *piece = &r->pieces[chunk];
     const struct job_tensor *tensor = piece->tensor;
     if (!tensor) {
         memcpy(buffer, r->job->header, (size_t)r->job->header_bytes);
@@ -264,7 +263,6 @@ static int produce_resident(const void *context, uint64_t chunk, void *buffer, s
     if (tensor->copy) {
         const struct checkpoint_range range = {tensor->copy, piece->first, (size_t)piece->n};
         int code = checkpoint_read(r->job->from, &range, buffer, err);
-        piece->zero = !code && bytes_are_zero(buffer, piece->n);
         memset((char *)buffer + piece->n, 0, piece[1].offset - piece->offset - piece->n); // up to the next one's place
         if (code || is_finite(tensor, buffer, piece->n))
             return code;
@@ -279,21 +277,6 @@ static int produce_resident(const void *context, uint64_t chunk, void *buffer, s
                                       tensor->part == PART_SCALES ? buffer : NULL,
                                       tensor->part == PART_BIASES ? buffer : NULL};
     return quantise(&tensor->matrix, rows, tensor->how, &out, err);
-}
-
-// As verify_weights has it: a matrix that is zero throughout is a hole in the source.
-static int refuse_zeroes(const void *context, struct moe_err *err)
-{
-    const struct resident_chunks *r = context;
-    int code = MOE_OK;
-    for (uint64_t i = 1, end = i; i < r->count && !code; i = end) {
-        const struct job_tensor *tensor = r->pieces[i].tensor;
-        bool zero = tensor->copy && tensor->copy->at->n_dims > 1;
-        for (end = i; end < r->count && r->pieces[end].tensor == tensor; end++)
-            zero &= r->pieces[end].zero;
-        code = zero ? tensor_is_zero(r->job->from, tensor->copy, err) : MOE_OK;
-    }
-    return code;
 }
 
 // Cuts the file into pieces; with pieces NULL they are only counted.
@@ -316,8 +299,7 @@ static void cut_pieces(struct resident_chunks *r)
         for (uint64_t first = 0; first < total; first += most) {
             uint64_t n = total - first < most ? total - first : most;
             if (r->pieces)
-                r->pieces[r->count] =
-                    (struct piece){.offset = tensor->offset + first * bytes, .tensor = tensor, .first = first, .n = n};
+                r->pieces[r->count] = (struct piece){tensor->offset + first * bytes, tensor, first, n};
             r->count++;
         }
     }
@@ -375,7 +357,6 @@ static int write_resident(struct conversion *c)
                                          .most_bytes = resident.most_bytes,
                                          .offset = resident_offset,
                                          .produce = produce_resident,
-                                         .refuse = refuse_zeroes,
                                          .context = &resident};
     code = write_file(c, c->job.resident_file, &chunks);
     free(resident.pieces);
@@ -741,6 +722,8 @@ static int run(struct conversion *c)
                           .group_size = c->options->group_size};
     if (!code && !begun && !c->renamed)
         code = verify_no_holes(&c->source, c->err);
+    if (!code && !c->renamed)
+        code = verify_no_zeroes(c->source.checkpoint, c->err);
     if (!code)
         code = job_make(&c->job, c->err);
     if (code)

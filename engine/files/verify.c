@@ -14,7 +14,7 @@
 #include "kernels/kinds.h"
 #include "kernels/numbers.h"
 
-enum { PIECE_BYTES = 4 << 20, SAMPLE_BYTES = 256 };
+enum { PIECE_BYTES = 4 << 20, SAMPLE_BYTES = 256, LOOK_BYTES = 16 << 10 };
 
 static bool half_is_finite(const unsigned char *at)
 {
@@ -132,7 +132,7 @@ static bool are_numbers(const struct tensor *tensor, const void *bytes, uint64_t
                                        : source_is_finite(tensor->dtype, bytes, n / source_width(tensor->dtype));
 }
 
-int tensor_is_zero(const struct checkpoint *c, const struct checkpoint_tensor *tensor, struct moe_err *err)
+static int refuse_zeroes(const struct checkpoint *c, const struct checkpoint_tensor *tensor, struct moe_err *err)
 {
     return moe_fail(err, MOE_FORMAT,
                     "%.280s: tensor %.100s is all zero, as in a file that was not downloaded to its end; download it "
@@ -160,7 +160,7 @@ static int verify_tensor(struct walk *w, const struct checkpoint_tensor *tensor)
         if (!code)
             advance(w, range.bytes);
     }
-    return code || !zero || !tensor->at->bytes ? code : tensor_is_zero(c, tensor, w->err);
+    return code || !zero || !tensor->at->bytes ? code : refuse_zeroes(c, tensor, w->err);
 }
 
 // Where a part of an expert is in the source's files.
@@ -307,6 +307,25 @@ int verify_no_holes(const struct package *package, struct moe_err *err)
             if (!code && zero)
                 code = fail_zeroes(range_of(package, layer, &parts[k], 0).path, i, err);
         }
+    }
+    return code;
+}
+
+int verify_no_zeroes(const struct checkpoint *c, struct moe_err *err)
+{
+    int code = MOE_OK;
+    for (size_t i = 0; i < c->count && !code; i++) {
+        const struct checkpoint_tensor *tensor = &c->tensors[i];
+        uint64_t bytes = tensor->at->bytes;
+        bool zero = tensor->at->n_dims > 1 && bytes && !checkpoint_is_routed(tensor);
+        for (uint64_t done = 0; zero && done < bytes && !code; done += LOOK_BYTES) {
+            unsigned char look[LOOK_BYTES];
+            const struct checkpoint_range range = {tensor, done,
+                                                   (size_t)(bytes - done < LOOK_BYTES ? bytes - done : LOOK_BYTES)};
+            code = checkpoint_read(c, &range, look, err);
+            zero = !code && bytes_are_zero(look, range.bytes);
+        }
+        code = zero ? refuse_zeroes(c, tensor, err) : code;
     }
     return code;
 }

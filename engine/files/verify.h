@@ -16,8 +16,6 @@ bool blocks_are_finite(uint32_t kind, const void *blocks, uint64_t bytes); // of
 bool part_is_finite(const struct expert_part *part, const void *bytes);
 bool part_is_zero(const struct expert_part *part, const void *bytes);
 bool bytes_are_zero(const void *bytes, uint64_t n);
-// MOE_FORMAT: this matrix is zero throughout.
-int tensor_is_zero(const struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor, struct moe_err *err);
 int gguf_not_finite(const struct checkpoint *checkpoint, const struct checkpoint_tensor *tensor, struct moe_err *err);
 
 // Reads every tensor that the model uses, of GGUF files or an MLX folder. MOE_FORMAT names the first that is not sound:
@@ -31,5 +29,8 @@ int verify_weights(const struct verification *how, struct moe_err *err);
 // A few bytes of each layer's experts: refuses a layer whose are all zero, by its file. Packages, too; takes
 // milliseconds.
 int verify_no_holes(const struct package *package, struct moe_err *err);
+// All other matrices of any checkpoint, each up to its first byte that is not zero: refuses, as verify_weights does,
+// one that has none. Takes milliseconds where none is a hole.
+int verify_no_zeroes(const struct checkpoint *checkpoint, struct moe_err *err);
 
 #endif

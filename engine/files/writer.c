@@ -216,8 +216,6 @@ int writer_run(const char *path, const struct writer_chunks *chunks, const struc
                    : moe_fail_file(&w.err, MOE_NO_MEMORY, path, 0, "libcrypto has no SHA-256");
     if (!code)
         code = run_threads(&w);
-    if (!code && chunks->refuse)
-        code = chunks->refuse(chunks->context, &w.err);
     if (!code)
         code = finish(&w, sha256);
     if (close(w.fd) && !code)

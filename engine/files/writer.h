@@ -12,7 +12,6 @@ struct writer_chunks {
     bool blocks; // every chunk begins and ends at a multiple of 4096: written past the page cache where that works
     uint64_t (*offset)(const void *context, uint64_t chunk); // offset(count) is the file's end
     int (*produce)(const void *context, uint64_t chunk, void *buffer, struct moe_err *err);
-    int (*refuse)(const void *context, struct moe_err *err); // once all are made: 0, or why not; NULL: they are fine
     const void *context;
 };
 

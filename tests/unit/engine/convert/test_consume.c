@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "engine/walk/weights.h"
 #include "tests/convert_rig.h"
 
 #define GGUF "tests/golden/gguf-sizes/checkpoint"       // one file, two layers of different kinds
@@ -59,6 +60,7 @@ struct removal {
     struct moe_consumption heard;     // its texts are gone afterwards
     bool named;                       // they were the ones that were given
     bool without_direct, said;        // as moe_convert_options; that it was said
+    unsigned resident_bits;           // as moe_convert_options
     char heard_text[200];
 };
 
@@ -98,6 +100,7 @@ static int consume(struct removal *r, struct moe_err *err)
 {
     const struct moe_convert_options options = {.threads = 2,
                                                 .consume = true,
+                                                .resident_bits = r->resident_bits,
                                                 .confirm = answer,
                                                 .context = r,
                                                 .write = disturbed_write,
@@ -331,31 +334,51 @@ static void a_damaged_source_keeps_what_follows(struct harness *t)
     package_release(&p);
 }
 
-// A hole where all layers' other matrices are is found before the first expert is removed.
-static void a_hole_in_the_rest_is_refused_first(struct harness *t)
+// In the copied source, an array of the matrix that every layer's attention ends with reads as zeroes.
+static void make_hole(struct harness *t, const char *from, const char *array)
 {
-    struct removal r = {.punches = 0};
     struct package p;
     struct moe_err err;
-    char path[400];
-    clear();
-    copy_source(GGUF);
-    CHECK_EQ(t, package_open(GGUF, &p, &err), 0);
+    if (!CHECK_EQ(t, weights_open_package(from, &p, &err), 0))
+        return;
     const struct checkpoint_tensor *tensor = p.checkpoint->tensors;
-    while (!strstr(tensor->name, "o_proj") && !strstr(tensor->name, "attn_output"))
+    while (!strstr(tensor->name, "o_proj") || !strstr(tensor->name, array))
         tensor++;
-    snprintf(path, sizeof path, "%s%s", source, strrchr(p.files[0].path, '/'));
+    char path[400];
+    snprintf(path, sizeof path, "%s%s", source, strrchr(checkpoint_path(p.checkpoint, tensor), '/'));
     unsigned char *zero = made_memory(tensor->at->bytes);
     int fd = open(path, O_RDWR);
     CHECK_EQ(t, pwrite(fd, zero, tensor->at->bytes, (off_t)tensor->at->offset), (ssize_t)tensor->at->bytes);
     close(fd);
-    fails(t, consume(&r, &err), MOE_FORMAT, &err, "is all zero, as in a file that was not downloaded to its end");
-    CHECK_EQ(t, r.punches, 1); // behind the end of the file
-    made_remove(partial);
-    fails(t, convert(source, NULL, &err), MOE_FORMAT, &err, "is all zero");
-    CHECK(t, state_of(t, GGUF, 0).whole && state_of(t, GGUF, 1).whole);
     free(zero);
     package_release(&p);
+}
+
+// A hole where all layers' other matrices are is found before anybody is asked and anything is made, whatever becomes
+// of the matrix: copied, or quantised into numbers that are hardly any.
+static void a_hole_in_the_rest_is_refused_first(struct harness *t)
+{
+    static const struct {
+        const char *from, *array;
+        unsigned resident_bits;
+        bool consumes;
+    } cases[] = {{GGUF, ".weight", 0, true}, {MLX, ".weight", 0, true},  {MLX, ".weight", 4, true},
+                 {MLX, ".weight", 8, true},  {MLX, ".scales", 4, true},  {MLX, ".scales", 8, true},
+                 {MLX, ".biases", 8, true},  {BF16, ".weight", 0, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct removal r = {.resident_bits = cases[i].resident_bits};
+        const struct moe_convert_options plainly = {.threads = 2, .resident_bits = cases[i].resident_bits};
+        struct moe_err err;
+        clear();
+        copy_source(cases[i].from);
+        make_hole(t, cases[i].from, cases[i].array);
+        if (cases[i].consumes)
+            fails(t, consume(&r, &err), MOE_FORMAT, &err,
+                  "is all zero, as in a file that was not downloaded to its end");
+        CHECK(t, r.punches == 0 && !r.named && access(partial, F_OK) != 0);
+        fails(t, convert(source, &plainly, &err), MOE_FORMAT, &err, "is all zero");
+        CHECK(t, access(partial, F_OK) != 0 && access(target, F_OK) != 0);
+    }
 }
 
 static void what_is_not_ours_to_remove_is_refused(struct harness *t)
