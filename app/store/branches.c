@@ -50,9 +50,10 @@ static void remove_record(struct manifest *manifest, size_t at)
 void branches_cut(struct manifest *manifest, size_t n_parts)
 {
     size_t n = manifest->n_parts;
+    n_parts = n_parts < n ? n_parts : n;
     move_records(manifest, tokens_of(manifest, n_parts));
-    manifest->n_parts = n_parts < n ? n_parts : n;
-    for (size_t i = manifest->n_parts; i < n; i++) {
+    manifest->n_parts = n_parts;
+    for (size_t i = n_parts; i < n; i++) {
         struct manifest_part part = manifest->parts[i];
         manifest_add_other(manifest, &part);
     }

@@ -7,8 +7,8 @@
 
 #include "app/store/manifest.h"
 
-// Ends the conversation after so many parts; the others and their rows become a branch. Takes no memory, so that
-// nothing that was said depends on it.
+// Ends the conversation after so many parts, if it has more; the others and their rows become a branch. Takes no
+// memory, so that nothing that was said depends on it.
 void branches_cut(struct manifest *manifest, size_t n_parts);
 // Makes the branch that ends with that part the conversation, with those of its rows that are there; PART_NONE: nothing
 // was said. False: there is no such part, and nothing has changed. Takes no memory.

@@ -181,6 +181,8 @@ static void fill_manifest(struct manifest *manifest)
         manifest_add_record(manifest, &(struct moe_record){.first = 3 * i, .count = 3, .offset = 8 * i, .bytes = 8});
     }
     manifest_add_other(manifest, &(struct manifest_part){.number = 4, .tokens = 2, .role = TOK_ASSISTANT});
+    memset(manifest->parts + manifest->n_parts, 0xff,
+           (manifest->parts_room - manifest->n_parts) * sizeof *manifest->parts);
 }
 
 // Each part that is there follows one that is.
@@ -206,6 +208,7 @@ static void cut_branches(struct harness *t)
             memory.refused = false;
             memory.armed = true;
             branches_cut(&manifest, n_parts);
+            CHECK_EQ(t, manifest_rows(&manifest), 3 * (n_parts < 4 ? n_parts : 4));
             bool went = branches_go(&manifest, last);
             memory.armed = false;
             CHECK(t, went && !memory.refused);
