@@ -289,26 +289,6 @@ static void what_is_half_removed_is_kept(struct harness *t)
     CHECK(t, same_folder(undisturbed, target));
 }
 
-// A line whose sync failed is on no disk perhaps: it is written again before anything is done by it.
-static void a_journal_is_written_again(struct harness *t)
-{
-    struct removal first_fails = {.error_at = 2, .error = EIO}, all = {.punches = 0};
-    struct moe_err err;
-    char path[200];
-    make_undisturbed(t, GGUF);
-    copy_source(GGUF);
-    CHECK_EQ(t, consume(&first_fails, &err), MOE_IO);
-    snprintf(path, sizeof path, "%s/convert.journal", partial);
-    const struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
-    struct stat status;
-    CHECK_EQ(t, utimensat(AT_FDCWD, path, long_ago, 0), 0);
-    struct removal before = {.error_at = 2, .error = EIO};
-    CHECK_EQ(t, consume(&before, &err), MOE_IO); // nothing new was noted
-    CHECK(t, stat(path, &status) == 0 && status.st_mtime > 1000);
-    CHECK_EQ(t, consume(&all, &err), 0);
-    CHECK(t, same_folder(undisturbed, target));
-}
-
 static void a_damaged_source_keeps_what_follows(struct harness *t)
 {
     struct removal r = {.punches = 0};
@@ -548,7 +528,6 @@ int main(int argc, char **argv)
         TEST(killed_anywhere_nothing_is_lost),
         TEST(what_does_not_read_back_stays_in_the_source),
         TEST(what_is_half_removed_is_kept),
-        TEST(a_journal_is_written_again),
         TEST(a_hole_in_the_rest_is_refused_first),
         TEST(a_damaged_source_keeps_what_follows),
         TEST(what_is_not_ours_to_remove_is_refused),
