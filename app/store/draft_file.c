@@ -152,6 +152,7 @@ bool draft_file_end(struct draft_file *file, bool safe)
         unlink(file->path);
     if (file->fd >= 0)
         close(file->fd);
+    kept = kept && !file->stale; // else it is older: better than nothing, and not what was typed
     bytes_release(&file->texts);
     free(file->path);
     free(file->folder);

@@ -28,7 +28,8 @@ size_t draft_file_adopt(const struct draft_file *file, bool (*take)(void *contex
 bool draft_file_holds(const struct draft_file *file, const struct bytes *texts); // those very texts
 // Makes it hold those texts, if the history would keep as much, else nothing.
 void draft_file_keep(struct draft_file *file, const struct bytes *texts);
-// The file goes if its texts are `safe` elsewhere or there are none, else it stays for the next chat: true.
+// The file goes if its texts are `safe` elsewhere or there are none, else it stays for the next chat. True: it does,
+// and holds what it was to hold last.
 bool draft_file_end(struct draft_file *file, bool safe);
 
 #endif

@@ -299,5 +299,5 @@ bool recall_close(struct recall *recall, const char *draft)
     history_release(&recall->history);
     free(recall->history_path);
     recall->history_path = NULL;
-    return safe || kept;
+    return safe || (gathered && kept);
 }
