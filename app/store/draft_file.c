@@ -140,8 +140,10 @@ void draft_file_keep(struct draft_file *file, const struct bytes *texts)
     file->stale = !bytes_append(&file->texts, length ? texts->data : "", length); // without memory it is written again
     if (history_refusal(length))
         length = 0;
-    if (file->fd >= 0 || (length && make(file)))
-        file->stale = !write_texts(file, length ? texts->data : "", (off_t)length) || file->stale;
+    if (file->fd < 0 && !length)
+        return; // nothing needs no file
+    bool made = file->fd >= 0 || make(file);
+    file->stale = !made || !write_texts(file, length ? texts->data : "", (off_t)length) || file->stale;
 }
 
 bool draft_file_end(struct draft_file *file, bool safe)

@@ -181,6 +181,27 @@ static void what_was_kept_outlives_a_full_disk(struct harness *t)
     signal(SIGXFSZ, SIG_DFL);
 }
 
+// Neither is it held to be kept where no file could be made.
+static void a_file_that_could_not_be_made_is_tried_again(struct harness *t)
+{
+    struct draft_file file;
+    char away[80];
+    const struct bytes draft = {.data = (char[]){"a draft"}, .length = 7};
+    snprintf(away, sizeof away, "%s.away", folder);
+    draft_file_begin(&file, history);
+    CHECK_EQ(t, rename(folder, away), 0);
+    draft_file_keep(&file, &draft);
+    CHECK(t, file.fd < 0 && !draft_file_holds(&file, &draft));
+    CHECK(t, !draft_file_end(&file, false));
+    draft_file_begin(&file, history);
+    draft_file_keep(&file, &draft);
+    CHECK_EQ(t, rename(away, folder), 0);
+    draft_file_keep(&file, &draft);
+    CHECK(t, file.fd >= 0 && draft_file_holds(&file, &draft));
+    CHECK(t, draft_file_end(&file, false));
+    CHECK_EQ(t, adopt(), 1);
+}
+
 static void several_texts(struct harness *t)
 {
     put("draft-abcdef", "\0newest\0\0older\0oldest\0", 22);
@@ -215,6 +236,7 @@ int main(int argc, char **argv)
         TEST(what_is_sent_is_kept_no_more),
         TEST(what_no_history_takes_stays),
         TEST(what_was_kept_outlives_a_full_disk),
+        TEST(a_file_that_could_not_be_made_is_tried_again),
         TEST(several_texts),
         TEST(no_place),
         TEST(what_is_planted_is_left_alone),
