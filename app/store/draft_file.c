@@ -67,6 +67,8 @@ size_t draft_file_adopt(const struct draft_file *file, bool (*take)(void *contex
         if (fd < 0)
             continue;
         bool done = files_read_fd(fd, HISTORY_ENTRY_LIMIT, &texts) == 0;
+        while (texts.length && !texts.data[texts.length - 1]) // made longer, and killed before the text was there
+            texts.length--;
         if (done && texts.length) {
             done = take_texts(&texts, take, context);
             count++;

@@ -211,6 +211,9 @@ static void several_texts(struct harness *t)
         CHECK_STR(t, taken[2], "newest");
     }
     CHECK_EQ(t, files(), 0);
+    put("draft-abcdef", "\0\0\0", 3);
+    CHECK_EQ(t, adopt(), 0); // nothing was typed
+    CHECK_EQ(t, n_taken + files(), 0);
     history_is_full = true;
     put("draft-abcdef", "newest\0older", 12);
     CHECK_EQ(t, adopt(), 1);
