@@ -351,7 +351,8 @@ static bool holds_conversation(const struct store *store, const char *name)
            lstat(store_path(store, name, "session.json").text, &about) == 0;
 }
 
-// Makes the folder of that very name and locks it. STORE_TAKEN, STORE_BUSY: it is another's.
+// Makes the folder of that very name and locks it. STORE_TAKEN, STORE_BUSY: it is another's. STORE_NOT_FOUND: another
+// has removed it meanwhile, and the name is free again.
 static enum store_code make_and_lock(const struct store *store, const char *name, int *lock, struct store_error *error)
 {
     static const char taken[] = "session \"%s\" already exists; choose another name";
@@ -367,7 +368,8 @@ static enum store_code make_and_lock(const struct store *store, const char *name
         *lock = -1;
         failed = store_fail(error, STORE_TAKEN, taken, name);
     }
-    if (failed && failed != STORE_BUSY && !others) { // the next try finds the name free
+    bool ours = failed && failed != STORE_BUSY && failed != STORE_NOT_FOUND && !others;
+    if (ours) { // the next try finds the name free
         io->unlink(io->context, store_path(store, name, "lock").text);
         io->rmdir(io->context, store_path(store, name, NULL).text);
     }
@@ -385,7 +387,10 @@ enum store_code store_make(const struct store *store, char *name, bool other, in
     if (code)
         return fail_made(store, name, code, error);
     enum store_code failed = make_and_lock(store, name, lock, error);
-    for (unsigned n = 2; other && n < 10000 && (failed == STORE_TAKEN || failed == STORE_BUSY); n++) {
+    if (failed == STORE_NOT_FOUND)
+        failed = make_and_lock(store, name, lock, error);
+    for (unsigned n = 2;
+         other && n < 10000 && (failed == STORE_TAKEN || failed == STORE_BUSY || failed == STORE_NOT_FOUND); n++) {
         store_name_count(name, wanted, n);
         failed = make_and_lock(store, name, lock, error);
     }

@@ -490,6 +490,7 @@ struct finder {
     struct harness *t;
     struct place *place;
     struct store theirs;
+    int removals; // that are to come
 };
 
 static int make_and_be_found(void *context, const char *path)
@@ -514,7 +515,7 @@ static void what_is_found_before_it_is_locked_is_anothers(struct harness *t)
 {
     for (int other = 0; other < 2; other++) {
         struct place *p = open_place();
-        struct finder finder = {t, p, p->store};
+        struct finder finder = {t, p, p->store, 0};
         struct store_io io = store_io_posix;
         io.context = &finder;
         io.mkdir = make_and_be_found;
@@ -530,6 +531,42 @@ static void what_is_found_before_it_is_locked_is_anothers(struct harness *t)
         check_session(t, p, "race", "theirs|kept", true);
         close_place(p);
     }
+}
+
+// Another removes it before it is locked, `removals` times: it is made again under the same name, or a free one.
+static int make_and_be_removed(void *context, const char *path)
+{
+    struct finder *finder = context;
+    if (store_io_posix.mkdir(store_io_posix.context, path) != 0)
+        return -1;
+    if (strcmp(path, store_path(&finder->theirs, "race", NULL).text) == 0 && finder->removals > 0) {
+        finder->removals--;
+        CHECK_EQ(finder->t, store_remove(&finder->theirs, "race", &finder->place->error), STORE_OK);
+    }
+    return 0;
+}
+
+static void what_is_removed_before_it_is_locked_is_made_again(struct harness *t)
+{
+    for (int removals = 1; removals < 3; removals++)
+        for (int other = 0; other < 2; other++) {
+            struct place *p = open_place();
+            struct finder finder = {t, p, p->store, removals};
+            struct store_io io = store_io_posix;
+            io.context = &finder;
+            io.mkdir = make_and_be_removed;
+            struct store ours = p->store;
+            ours.io = &io;
+            char name[STORE_NAME_SIZE] = "race";
+            int lock;
+            bool made = removals == 1 || other;
+            CHECK_EQ(t, store_make(&ours, name, other, &lock, &p->error), made ? STORE_OK : STORE_NOT_FOUND);
+            CHECK_STR(t, name, removals == 1 || !other ? "race" : "race-2");
+            CHECK_EQ(t, lock >= 0, made);
+            if (lock >= 0)
+                close(lock);
+            close_place(p);
+        }
 }
 
 static bool before_1970;
@@ -1102,6 +1139,7 @@ int main(int argc, char **argv)
         TEST(verifying_beside_a_chat_begins_again),
         TEST(names_are_never_overwritten),
         TEST(what_is_found_before_it_is_locked_is_anothers),
+        TEST(what_is_removed_before_it_is_locked_is_made_again),
         TEST(few_states_are_kept),
         TEST(states_behind_what_comes_anew_are_kept),
     };
