@@ -413,8 +413,9 @@ static int add_tensor(struct job *job, const struct checkpoint_tensor *tensor, s
     if (matrix && !stays(job, tensor, stem))
         return add_matrix(job, tensor, stem, err);
     job->n_copied += matrix;
-    if (matrix && note_widths(job, tensor, stem, err))
-        return (int)err->code;
+    int code = matrix ? note_widths(job, tensor, stem, err) : MOE_OK;
+    if (code)
+        return code;
     bool wide_vector = tensor->at->n_dims == 1 && tensor->at->dims[0] > 0 && tensor->at->dims[0] <= UINT32_MAX &&
                        (tensor->at->dtype == DTYPE_F32 || tensor->at->dtype == DTYPE_F16);
     wide_vector &= !ends(tensor->name, ".e_score_correction_bias");

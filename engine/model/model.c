@@ -60,8 +60,9 @@ static int open_device(moe_model *model, const struct moe_model_options *options
 {
     struct device_progress to = {options->progress, options->progress_context};
     struct formats formats = {.n = 0};
-    if (options->kernel_helper && foresee_formats(model, &formats, err))
-        return err->code;
+    int code = options->kernel_helper ? foresee_formats(model, &formats, err) : MOE_OK;
+    if (code)
+        return code;
     struct gpu_options device = {
         .selector = options->device,
         .cache_dir = options->kernel_cache_dir,
