@@ -442,11 +442,13 @@ static void take_turn(struct worker *worker, struct turn *turn)
     ops->resume(self);
     int code = turn_reopen(turn, &worker->backend, &result->err);
     uint32_t stopped_from = timeline_part_from(&worker->timeline, turn->position);
-    keeper_leave_message(&worker->keeper);
     result->asked = format_unix_time();
     code = code ? code : place(worker, turn, result);
+    bool fits = code != MOE_CONTEXT_FULL && (turn->again || turn_has_room(turn, result));
+    if (fits) // else the message before it, which may wait for an answer, still does
+        keeper_leave_message(&worker->keeper);
     // What is refused leaves the last turn's figures as they are.
-    bool begins = code == 0 && (turn->again || turn_has_room(turn, result));
+    bool begins = code == 0 && fits;
     result->begun = begins;
     if (begins)
         steps_begin_turn(&worker->steps, worker->began_ns); // encoding is part of it

@@ -169,8 +169,10 @@ uint32_t chat_tokens(const struct chat *chat)
 
 void chat_leave_unanswered(struct chat *chat)
 {
-    if (chat->n_turns && chat->turns[chat->n_turns - 1].role == TOK_USER)
-        chat_cut(chat, chat->n_turns - 1);
+    if (!chat->n_turns || chat->turns[chat->n_turns - 1].role != TOK_USER)
+        return;
+    chat->left = chat->turns[chat->n_turns - 1].number + 1;
+    chat_cut(chat, chat->n_turns - 1);
 }
 
 static bool copy_ids(struct tok_ids *list, const int32_t *ids, size_t count)
@@ -259,6 +261,7 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
     chat_leave_unanswered(chat);
     if (!turn || !insert_turn(chat, chat->n_turns, TOK_USER, &what)) {
         turn_free(turn);
+        chat->left = 0;
         return NULL;
     }
     chat->was_fed = first_unfed(chat);
@@ -292,6 +295,7 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
         return turn;
     turn_free(turn);
     chat_cut(chat, chat->n_turns - 1);
+    chat->left = 0;
     return NULL;
 }
 
@@ -463,7 +467,9 @@ static void recall_fed(struct chat *chat)
 bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer)
 {
     bool again = chat->again;
+    int64_t left = result->reason == STOP_CONTEXT_FULL ? chat->left - 1 : PART_NONE;
     chat->again = false;
+    chat->left = 0;
     if (again && result->n_prompt_ends)
         chat->turns[chat->n_turns - 1].end = 0; // turn_reopen: it was fed once more
     else if (again)
@@ -481,7 +487,7 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
         return fine;
     }
     if (!result->kept) {
-        if (!result->instead.count)
+        if (!result->instead.count && left == PART_NONE)
             chat->tried = (struct turn_parts){0};
         bytes_release(&chat->unsent);
         chat->refused = result->reason == STOP_CONTEXT_FULL && !resends;
@@ -490,7 +496,7 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
         chat_cut(chat, chat->n_turns - 1);
         if (result->reason == STOP_CONTEXT_FULL && !again)
             recall_fed(chat);
-        return true;
+        return left == PART_NONE || chat_go(chat, left);
     }
     bytes_release(&chat->unsent);
     chat->tried = (struct turn_parts){0};

@@ -54,9 +54,11 @@ struct chat {
     struct tok_template_about about;
     enum think think;     // the next answer's
     enum think fed_think; // and that of what is fed
-    // Before the request under way, which may leave both as they were: so many turns fed, and how.
+    // Before the request under way, which may leave all as it was: so many turns fed, and how; and one more than the
+    // number of a last message without an answer, whose place it takes: 0: there was none.
     size_t was_fed;
     enum think was_think;
+    int64_t left;
 };
 
 void chat_release(struct chat *chat);
@@ -98,8 +100,8 @@ struct turn *chat_again(struct chat *chat);
 bool chat_has_unsent(const struct chat *chat);  // a message that is to be sent again and is no part of this
 bool chat_last_is_fed(const struct chat *chat); // the last turn is; a message that is stays when its turn fails
 // Takes in what became of that turn: ids and the answer's text, or, when the turn was not kept, the message stays as
-// the last one if it was noted or is still fed; else it goes to unsent.
-// False: no memory.
+// the last one if it was noted or is still fed; else it goes to unsent, and where it did not fit the one without an
+// answer whose place it was to take is the last again. False: no memory.
 bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer);
 // Takes back the last n messages with their answers; returns how many there were to take. chat_redo knows where they
 // are.

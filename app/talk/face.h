@@ -53,7 +53,8 @@ struct face_ops {
     void (*text)(void *self, const struct face_text *text);
     void (*end_answer)(void *self, const struct turn_result *result);
     void (*progress)(void *self, const struct moe_progress *at); // NULL: it is over
-    // The conversation holds this many messages of the user; what came after them is taken back.
+    // The conversation holds this many messages of the user; what came after them is taken back. It may be one more
+    // than before: that in whose place the last one was said, which was taken back.
     void (*cut)(void *self, size_t messages);
     void (*cleared)(void *self); // another conversation begins
     void (*changed)(void *self); // talk's state

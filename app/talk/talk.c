@@ -313,7 +313,8 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
         begin_answer(talk);
     if (talk->begun)
         talk->face->end_answer(talk->self, result);
-    if (result->reason == STOP_CONTEXT_FULL && !result->kept && !chat_last_is_fed(&talk->chat))
+    bool refused = result->reason == STOP_CONTEXT_FULL && !result->kept && !chat_last_is_fed(&talk->chat);
+    if (refused)
         talk->face->cut(talk->self, chat_exchanges(&talk->chat) - 1); // it is no part of the conversation
     say_reason(talk, result);
     if (result->kept)
@@ -327,6 +328,10 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
     if (!chat_accept(&talk->chat, result, &result->text)) {
         talk_fail(talk, "out of memory");
         talk_leave(talk, STATUS_FAILED);
+    }
+    if (refused && talk->chat.n_turns && talk->chat.turns[talk->chat.n_turns - 1].role == TOK_USER) {
+        talk->face->cut(talk->self, chat_exchanges(&talk->chat));
+        talk_say(talk, "The message before it stays; /retry answers it.");
     }
     note_turn(talk, result);
     size_t n = talk->chat.n_turns;

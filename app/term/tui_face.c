@@ -130,6 +130,7 @@ static void face_fail(void *self, const char *text)
 static void note_message(struct tui *tui)
 {
     size_t before = chat_exchanges(&tui->talk.chat);
+    tui->replaced = tui->n_entries > before ? tui->entries[before] + 1 : 0;
     if (tui->n_entries > before)
         tui->n_entries = before;
     if (tui->n_entries == tui->entries_capacity) {
@@ -236,6 +237,10 @@ static void face_cut(void *self, size_t messages)
         transcript_cut(tui->chat, tui->echo - 1);
     transcript_drop_passing(tui->chat);
     tui->dirty = true;
+    if (messages == tui->n_entries + 1 && tui->replaced) { // it is a message again, where it stands
+        tui->entries[tui->n_entries++] = tui->replaced - 1;
+        tui->replaced = 0;
+    }
     if (messages >= tui->n_entries)
         return;
     transcript_cut(tui->chat, tui->entries[messages]);
@@ -246,7 +251,7 @@ static void face_cleared(void *self)
 {
     struct tui *tui = self;
     transcript_clear(tui->chat);
-    tui->n_entries = 0;
+    tui->n_entries = tui->replaced = 0;
     tui->dirty = true;
 }
 

@@ -81,7 +81,8 @@ struct tui {
     struct bytes last_answer;
     size_t *entries; // of the transcript, where each message of the user begins
     size_t n_entries, entries_capacity;
-    size_t echo; // entries with the command under way that stands above what it says; 0: none does
+    size_t replaced; // one more than where that begins in whose place the last one was said; 0: there is none
+    size_t echo;     // entries with the command under way that stands above what it says; 0: none does
 };
 
 static inline struct transcript *tui_view(const struct tui *tui)

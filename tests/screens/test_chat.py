@@ -528,6 +528,31 @@ def test_an_error_is_a_sentence():
     leave(t)
 
 
+def test_a_message_that_does_not_fit_leaves_the_one_without_an_answer():
+    tells = ("the message is too long: 11 of 60 tokens", "The message before it stays; /retry answers it.", "You:")
+    for name, last in (("unfit-left", None), ("unfit-again", "/retry"), ("unfit-instead", "three")):
+        t = chat("context 60\nturn\necho\nturn\nerror disk\nturn\necho\n", "--session", name, columns=300)
+        t.send("one\r")
+        t.wait("one\r\n", "You:")
+        t.send("two\r")
+        t.wait("The message stays; /retry answers it.", "You:")
+        t.send("x" * 200 + "\r")
+        t.wait(*tells)
+        if last:
+            t.send(last + "\r")
+            t.wait("You: two" if last == "/retry" else "three", "tokens/s", "You:")
+        leave(t)
+        said = run(["sessions", "show", name]).stdout.decode()
+        want = {None: "You: two\n", "/retry": "You: two\nAssistant: two\n\n", "three": "You: three\nAssistant: three\n\n"}[last]
+        expect(said.rstrip().endswith("Assistant: one\n" + want.rstrip()), "%s: %r" % (name, said))
+    t = chat("context 60\nturn\necho\n", "--session", "unfit-left", columns=300) # and in a chat that finds it so
+    t.send("x" * 200 + "\r")
+    t.wait("The message before it stays; /retry answers it.", "You:")
+    t.send("/retry\r")
+    t.wait("You: two", "two\r\n", "You:")
+    leave(t)
+
+
 def test_an_error_is_cut_between_words():
     t = chat("turn\nerror layer 3, expert 7: the disk has read 12 of 4096 bytes\n", columns=40)
     t.send("go\r")

@@ -64,6 +64,21 @@ def after_two_answers():
     return s
 
 
+def test_a_message_that_does_not_fit_leaves_the_one_before_it_where_it_stands():
+    s = chat("context 60\nturn\necho\nturn\nerror disk\nturn\necho\n", columns=120)
+    answered(s, "one")
+    s.keys("second\r", "stays; /retry answers it.")
+    s.until(IDLE)
+    s.keys("x" * 200 + "\r", "The message before it stays; /retry answers it.")
+    s.until(lambda t: IDLE in t.text() and "xxx" not in t.text())
+    s.keys("/retry\r", lambda t: t.text().count(" tokens/s)") == 2)
+    s.until(IDLE)
+    same(s.text().count("second"), 2) # it and its answer
+    s.keys("/undo\r", "Took back 1")
+    s.until(lambda t: "second" not in t.text())
+    leave(s)
+
+
 def test_sizes():
     for columns, rows in ((80, 24), (120, 40), (40, 10)):
         s = chat(columns=columns, rows=rows)

@@ -523,6 +523,11 @@ static void a_stopped_message_stays_as_a_branch(struct harness *t)
         try(t, &chat, text.data);
         bytes_release(&text);
         CHECK_EQ(t, chat.n_others, 0);
+        turn_free(chat_request(&chat, "too long", 8)); // it does not fit, and takes nothing away
+        const struct turn_result refused = {.reason = STOP_CONTEXT_FULL};
+        CHECK(t, chat_accept(&chat, &refused, &(struct bytes){0}) && chat_waits(&chat));
+        check_texts(t, &chat, system ? "kind|one" : "one");
+        CHECK_EQ(t, chat.n_others, 0);
         try(t, &chat, "two");
         CHECK_EQ(t, chat.n_others, 1 + system);
         check_texts(t, &chat, system ? "kind|two" : "two");
