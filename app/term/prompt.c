@@ -652,6 +652,16 @@ void prompt_set_vi_command(bool wanted)
         (wanted ? rl_vi_movement_mode : rl_vi_insertion_mode)(1, 0);
 }
 
+// In a line of the history, which readline keeps as it was changed only where that can be undone.
+static void change_line(const char *text)
+{
+    rl_begin_undo_group();
+    rl_delete_text(0, rl_end);
+    rl_point = 0;
+    rl_insert_text(text);
+    rl_end_undo_group();
+}
+
 // What a line was followed by.
 static void take_next(void)
 {
@@ -693,7 +703,10 @@ void prompt_replace(const char *text)
         prompt.next_point = SIZE_MAX;
         return;
     }
-    rl_replace_line(text, 1);
+    if (current_history())
+        change_line(text);
+    else
+        rl_replace_line(text, 1);
     rl_point = rl_end;
 }
 

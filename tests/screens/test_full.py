@@ -830,6 +830,59 @@ def test_what_is_left_for_another_line_of_the_history_is_kept():
         same(history(), ["changed", "another"])
 
 
+class Killed:
+    """A chat with lines of the history, and what its draft's file has."""
+
+    def __init__(self, name, **more):
+        self.folder = os.path.join(SCRATCH, name, "moechat")
+        os.makedirs(self.folder)
+        with open(os.path.join(self.folder, "history"), "w") as out:
+            out.write("three\nanother\nlast\n")
+        env = environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME=os.path.join(SCRATCH, name), **more)
+        self.screen = Screen(["--no-session"] + script("turn\necho\n"), env=env)
+        self.screen.until("idle")
+
+    def drafts(self):
+        return [open(os.path.join(self.folder, n)).read() for n in os.listdir(self.folder) if n.startswith("draft-")]
+
+    def kept(self, wanted, seconds=0):
+        """It becomes so, and stays so."""
+        end = time.monotonic() + DEADLINE
+        while wanted != self.drafts():
+            expect(time.monotonic() < end, (wanted, self.drafts()))
+            self.screen.read(0.1)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.screen.read(0.05)
+            same(self.drafts(), wanted)
+
+    def history(self):
+        self.screen.process.terminate()
+        same(self.screen.finish(), 143)
+        return open(os.path.join(self.folder, "history")).read().split("\n")[3:-1]
+
+
+def test_what_takes_the_place_of_a_line_of_the_history_is_kept():
+    """Behind a search of the chat it comes back as it was changed; the editor changes it, too."""
+    editor = os.path.join(SCRATCH, "writes")
+    with open(editor, "w") as out:
+        out.write("#!/bin/sh\necho 'much work' > \"$1\"\n")
+    os.chmod(editor, 0o700)
+    for name, changes in (("searched", (("\x15much work", "> much work"), ("\x1b/words", "search: words"), ("\x1b", "> much work"))),
+                          ("edited", (("\x18\x05", "> much work"),))):
+        chat = Killed(name, VISUAL=editor)
+        s = chat.screen
+        s.keys("\x1b[A", "> last")
+        for keys, seen in changes:
+            s.keys(keys, seen)
+        chat.kept(["much work"])
+        s.keys("\x1b[A", "> another")
+        chat.kept(["much work"], 0.8)
+        s.keys("\x1b[B", "> much work")
+        s.keys("\x1b[A", "> another")
+        same(chat.history(), ["much work", "another"])
+
+
 def test_a_draft_that_no_history_takes_waits_for_one_that_does():
     state = os.path.join(SCRATCH, "no-history")
     env = environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME=state)
