@@ -161,13 +161,12 @@ static bool append_text(struct bytes *texts, const char *text)
     return bytes_append(texts, "", between) && bytes_append(texts, text, length);
 }
 
-// As the draft's file has it, if this is the line now. False: no memory.
+// As the draft's file has it, if this is the line now, or while a search has the line. False: no memory.
 static bool gather(const struct recall *recall, const char *text, struct bytes *texts)
 {
     int at = history_length;
-    bool edited = rl_line_buffer && strcmp(rl_line_buffer, text) == 0; // else it is another's, such as a search's
-    const HIST_ENTRY *entry = edited ? current_history() : NULL;
-    char *aside = edited ? look_aside() : NULL;
+    const HIST_ENTRY *entry = current_history();
+    char *aside = look_aside();
     bool fine = (entry && strcmp(entry->line, text) == 0) || append_text(texts, text);
     fine = fine && append_text(texts, aside) && append_text(texts, recall->searched_from);
     for (const char *line; fine && (line = next_changed(recall, &at));)

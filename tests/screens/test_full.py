@@ -883,6 +883,23 @@ def test_what_takes_the_place_of_a_line_of_the_history_is_kept():
         same(chat.history(), ["much work", "another"])
 
 
+def test_a_draft_that_was_left_is_kept_during_a_search_of_the_chat():
+    chat = Killed("left-aside")
+    s = chat.screen
+    s.keys("precious", "> precious")
+    s.keys("\x1b[A", "> last")
+    chat.kept(["precious"])
+    s.keys("\x1b/words", "search: words")
+    chat.kept(["precious"], 0.8) # longer than it takes until what is typed is written
+    s.keys("\x1b", "> last")
+    s.keys("\x15changed", "> changed")
+    s.keys("\x1b/words", "search: words")
+    chat.kept(["changed\0precious"], 0.8)
+    s.keys("\x1b", "> changed")
+    s.keys("\x1b[B", "> precious")
+    same(chat.history(), ["changed", "precious"])
+
+
 def test_a_draft_that_no_history_takes_waits_for_one_that_does():
     state = os.path.join(SCRATCH, "no-history")
     env = environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME=state)
