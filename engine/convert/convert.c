@@ -150,6 +150,28 @@ static int produce_matrix(const struct source_matrix *m, const struct job_matrix
     return code;
 }
 
+// Is that made of a matrix that is zero throughout? Its words are, too: with biases that are, where they were
+// quantised.
+static bool is_zero(const struct source_matrix *m, const struct job_matrix *made, const struct args_matrix *at,
+                    const char *blob)
+{
+    uint64_t words = m->rows * source_part_bytes(PART_WORDS, m->cols, made->how);
+    uint64_t scales = m->rows * source_part_bytes(PART_SCALES, m->cols, made->how);
+    bool zero = bytes_are_zero(blob + at->weight, words);
+    if (!made->exact)
+        return zero && bytes_are_zero(blob + at->biases, scales);
+    return zero || (m->kind != SOURCE_MXFP4 && bytes_are_zero(blob + at->scales, scales)); // E8M0's 0 is a scale
+}
+
+static int expert_is_zero(const struct checkpoint *from, const struct checkpoint_tensor *tensor, uint64_t expert,
+                          struct moe_err *err)
+{
+    return moe_fail(err, MOE_BAD_NUMBERS,
+                    "%.240s: tensor %.100s: expert %" PRIu64
+                    " is all zero, as in a file that was not downloaded to its end; download it again",
+                    checkpoint_path(from, tensor), from->gguf ? tensor->at->name : tensor->name, expert);
+}
+
 static void zero_gaps(const struct expert_layout *experts, char *blob)
 {
     struct expert_part parts[MAX_EXPERT_PARTS];
@@ -188,12 +210,7 @@ static int copy_part(const struct expert_chunks *e, uint64_t expert, const struc
     const struct checkpoint_tensor *tensor = tensor_of(job->from, span);
     if (!part_is_finite(from, to))
         return source_not_finite(job->from, tensor, err);
-    if (!part_is_zero(from, to))
-        return MOE_OK;
-    return moe_fail(err, MOE_BAD_NUMBERS,
-                    "%.240s: tensor %.100s: expert %" PRIu64
-                    " is all zero, as in a file that was not downloaded to its end; download it again",
-                    shard->path, job->from->gguf ? tensor->at->name : tensor->name, expert);
+    return part_is_zero(from, to) ? expert_is_zero(job->from, tensor, expert, err) : MOE_OK;
 }
 
 static int copy_expert(const struct expert_chunks *e, uint64_t expert, char *blob, struct moe_err *err)
@@ -222,6 +239,8 @@ static int produce_expert(const void *context, uint64_t expert, void *buffer, st
         code = job_expert(e->job, e->layer, (uint32_t)expert, which, &m, err);
         if (!code)
             code = produce_matrix(&m, &layer->matrices[which], at[which], buffer, err);
+        if (!code && is_zero(&m, &layer->matrices[which], at[which], buffer))
+            code = expert_is_zero(e->job->from, m.weight, expert, err);
     }
     return code;
 }

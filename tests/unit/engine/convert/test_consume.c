@@ -13,6 +13,8 @@
 #define GGUF "tests/golden/gguf-sizes/checkpoint"       // one file, two layers of different kinds
 #define MLX  "tests/golden/ck-v3-groups-mlx/checkpoint" // shards; a layer with 8-bit experts
 #define BF16 "tests/golden/ck-glm/checkpoint"
+#define FP8  "tests/golden/ck-v3-groups/checkpoint"
+#define INT4 "tests/golden/ck-k25/checkpoint"
 
 static unsigned char *whole_file(const char *path, size_t *bytes)
 {
@@ -314,15 +316,15 @@ static void a_damaged_source_keeps_what_follows(struct harness *t)
     package_release(&p);
 }
 
-// In the copied source, an array of the matrix that every layer's attention ends with reads as zeroes.
-static void make_hole(struct harness *t, const char *from, const char *array)
+// In the copied source, an array of the first matrix that has this in its name reads as zeroes.
+static void make_hole(struct harness *t, const char *from, const char *matrix, const char *array)
 {
     struct package p;
     struct moe_err err;
     if (!CHECK_EQ(t, weights_open_package(from, &p, &err), 0))
         return;
     const struct checkpoint_tensor *tensor = p.checkpoint->tensors;
-    while (!strstr(tensor->name, "o_proj") || !strstr(tensor->name, array))
+    while (!strstr(tensor->name, matrix) || !strstr(tensor->name, array))
         tensor++;
     char path[400];
     snprintf(path, sizeof path, "%s%s", source, strrchr(checkpoint_path(p.checkpoint, tensor), '/'));
@@ -351,13 +353,34 @@ static void a_hole_in_the_rest_is_refused_first(struct harness *t)
         struct moe_err err;
         clear();
         copy_source(cases[i].from);
-        make_hole(t, cases[i].from, cases[i].array);
+        make_hole(t, cases[i].from, "o_proj", cases[i].array);
         if (cases[i].consumes)
             fails(t, consume(&r, &err), MOE_FORMAT, &err,
                   "is all zero, as in a file that was not downloaded to its end");
         CHECK(t, r.punches == 0 && !r.named && access(partial, F_OK) != 0);
         fails(t, convert(source, &plainly, &err), MOE_FORMAT, &err, "is all zero");
         CHECK(t, access(partial, F_OK) != 0 && access(target, F_OK) != 0);
+    }
+}
+
+// An expert's, where experts are not copied as they are: quantised it would look like an expert.
+static void a_hole_in_an_expert_is_refused(struct harness *t)
+{
+    static const struct {
+        const char *from, *array;
+    } cases[] = {{BF16, ".weight"},
+                 {FP8, ".weight"},
+                 {FP8, ".weight_scale_inv"},
+                 {INT4, ".weight_packed"},
+                 {INT4, ".weight_scale"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct moe_err err;
+        clear();
+        copy_source(cases[i].from);
+        make_hole(t, cases[i].from, "experts.1.down_proj", cases[i].array);
+        fails(t, convert(source, NULL, &err), MOE_BAD_NUMBERS, &err, "experts.1.down_proj.weight");
+        CHECK(t, strstr(err.text, ": expert 1 is all zero, as in a file that was not downloaded to its end") != NULL);
+        CHECK(t, access(target, F_OK) != 0);
     }
 }
 
@@ -529,6 +552,7 @@ int main(int argc, char **argv)
         TEST(what_does_not_read_back_stays_in_the_source),
         TEST(what_is_half_removed_is_kept),
         TEST(a_hole_in_the_rest_is_refused_first),
+        TEST(a_hole_in_an_expert_is_refused),
         TEST(a_damaged_source_keeps_what_follows),
         TEST(what_is_not_ours_to_remove_is_refused),
         TEST(a_no_changes_nothing),

@@ -476,6 +476,7 @@ static void bad_sources_are_refused_first(struct harness *t)
             const char *dtype = from->at->dtype == DTYPE_F32 ? "F32" : "BF16";
             struct made_tensor *to = made_add(&made, it && cases[i].rename ? cases[i].rename : from->name,
                                               it && cases[i].dtype ? cases[i].dtype : dtype, from->at->n_dims, dims);
+            memset(to->data, 0x3c, it ? to->bytes : 0); // small numbers
             if (!it && checkpoint_read(&c, &(struct checkpoint_range){from, 0, (size_t)to->bytes}, to->data, &err))
                 exit(70);
         }
