@@ -477,6 +477,7 @@ struct found {
     uint32_t tokens;  // of the conversation, before what is lost
     uint32_t behind;  // of what follows that
     uint32_t waiting; // a last message's that has no answer
+    bool forgets;     // see struct keeper_unread
 };
 
 // What the next message reads again, or that there is no room for it, and why.
@@ -496,7 +497,7 @@ static void say_missing(struct keeper *keeper, const struct found *found)
                  " tokens again, and the words in the place of what is lost",
                  news->missing + found->behind, all);
     } else {
-        keeper_say_unread(then, sizeof then, &(struct keeper_unread){all, news->missing, unanswered, false});
+        keeper_say_unread(then, sizeof then, &(struct keeper_unread){all, news->missing, unanswered, found->forgets});
     }
     if (!room && !*found->left)
         return;
@@ -553,6 +554,6 @@ uint32_t keeper_load(struct keeper *keeper, uint32_t fed)
     if (news->stale)
         say_stale(keeper, left);
     else if (news->missing || behind)
-        say_missing(keeper, &(struct found){why, left, tokens, behind, waiting});
+        say_missing(keeper, &(struct found){why, left, tokens, behind, waiting, info.turns.forgets});
     return news->cached;
 }

@@ -1161,6 +1161,88 @@ def test_ten_turns_two_undone_and_the_next_day():
     same(s.finish(), 0)
 
 
+def test_lost_states_are_told_and_read_again():
+    """Rows are no place to go on from without states: what follows the last that are there is read again, and the answer is the same."""
+    def cut(path):
+        os.truncate(path, 100)
+
+    def flip(path):
+        with open(path, "r+b") as file:
+            file.seek(3000)
+            byte = file.read(1)
+            file.seek(3000)
+            file.write(bytes([byte[0] ^ 1]))
+
+    def replace(path):
+        os.unlink(path)
+        os.mkdir(path)
+
+    gone, bad = "are gone", "can't be used"
+    damages = ((1, os.unlink, "its states are missing", gone, " is missing"), (1, flip, "is damaged: its checksum does not match", bad, None),
+               (1, cut, "inside a record", bad, " is cut off"), (1, replace, "its states cannot be opened", gone, None),
+               (3, os.unlink, "its states are missing", gone, " is missing"), (99, os.unlink, "its states are missing", gone, " is missing"))
+    for golden, forgets in ("gguf-qwen35-chat", True), ("ck-kimi-linear-chat", False):  # qwen3.5's turns leave old thinking out
+        model = ["-m", os.path.join(ROOT, "tests", "golden", golden, "checkpoint"), "--device", "ref", "--max-tokens", "6", "--temp", "0"]
+        whole = run(["--plain", "--session", golden] + model, stdin=b"".join(b"turn %d hello\n" % i for i in range(5)))
+        same(whole.returncode, 0)
+        wanted = json.loads(run(["sessions", "export", golden, "json"]).stdout)["messages"][-1]
+        for i in range(4):
+            ask("turn %d hello" % i, "--session", golden + "-saved", *model)
+        saved = os.path.join(STORE, golden + "-saved")
+        with open(os.path.join(saved, "session.json")) as file:
+            states = [(state["file"], state["after"]) for state in json.load(file)["kv"]["states"]]
+        tokens = entry(golden + "-saved")["tokens"]
+        same((len(states) > 3, states[-1][1]), (True, tokens))
+        shutil.copytree(saved, os.path.join(STORE, golden + "-as-it-was"))
+        usual = ask("turn 4 hello", "--session", golden + "-as-it-was", *model)
+        for i, (n, damage, why, verdict, damaged) in enumerate(damages):
+            name = "%s-%d" % (golden, i)
+            shutil.copytree(saved, os.path.join(STORE, name))
+            for file, _ in states[-n:]:
+                damage(os.path.join(STORE, name, file))
+            result = run(["sessions", "verify", name])
+            same((result.returncode, [line.rpartition("; ")[2] for line in result.stderr.decode().splitlines()]),
+                 (1, ["the states after %d tokens %s" % (after, verdict) for _, after in states[-n:]]))
+            if damage != replace:  # how long a folder is, each file system says for itself
+                same(entry(name).get("damage"), damaged and states[-n:][0][0] + damaged)
+            kept = [0] + [after for _, after in states[:-n]]
+            result = run(["run", "--json", "-p", "turn 4 hello", "--session", name] + model)
+            got, missing = json.loads(result.stdout), tokens - kept[-1]
+            said = "%s; your next message reads %s%d of its %d tokens again" % (why, "up to " * forgets, missing, tokens)
+            expect(said in result.stderr.decode(), "said: %r" % result.stderr)
+            stands = max(after for after in kept if after <= usual["cached_tokens"])
+            again = usual["cached_tokens"] - stands
+            same((got["cached_tokens"], got["prefilled_tokens"]), (stands, usual["prefilled_tokens"] + again))
+            expect(again <= missing if forgets else again == missing, "as it was said: %d of %d" % (again, missing))
+            same(json.loads(run(["sessions", "export", name, "json"]).stdout)["messages"][-1]["ids"], wanted["ids"])
+            same(run(["sessions", "verify", name]).returncode, 0)
+
+
+def test_a_chat_reads_again_what_has_no_states():
+    model = ["-m", os.path.join(ROOT, "tests", "golden", "gguf-qwen35-chat", "checkpoint"), "--device", "ref", "--max-tokens", "6", "--temp", "0",
+             "--chunk", "1", "--group", "1"]  # so that what is read again takes long enough to be seen
+    first = "a long one" + 550 * " and so on"
+    for name in "whole-chat", "lost-chat":
+        for text in first, "two", "three", "four":
+            ask(text, "--session", name, *model)
+    usual = ask("five", "--session", "whole-chat", *model)
+    for file in os.listdir(os.path.join(STORE, "lost-chat")):
+        if file.startswith("state."):
+            os.unlink(os.path.join(STORE, "lost-chat", file))
+    tokens = entry("lost-chat")["tokens"]
+    t = Terminal(["--plain", "--session", "lost-chat"] + model, columns=250)
+    t.wait("But its states are missing; your next message reads up to %d of its %d tokens again." % (tokens, tokens), "You:")
+    t.send("five\r")
+    t.wait("Reading again: ", " of %d tokens" % usual["cached_tokens"], "(6 tokens", "earlier tokens again: the states of the model's layers were kept only before them.)")
+    again = int(re.findall(rb"\(Read (\d+) earlier", t.output)[-1])
+    expect(usual["cached_tokens"] <= again <= tokens, "no more than was announced: %d of %d" % (again, tokens))
+    t.wait("You:")
+    same(read_so_far(t), [usual["cached_tokens"] + usual["prefilled_tokens"], usual["context_used"]])
+    leave(t)
+    got, wanted = (json.loads(run(["sessions", "export", name, "json"]).stdout)["messages"][-1]["ids"] for name in ("lost-chat", "whole-chat"))
+    same(got, wanted)
+
+
 def test_models_that_choose_their_rows_and_kimi_linear_go_on_the_next_day():
     """Layers, vocabularies and turns of DeepSeek-V3.2, GLM-5.2, GLM-5.3-Flash and Kimi-Linear, as files that people fetch."""
     for name, template in ("gguf-v32", "deepseek-v3.2"), ("gguf-glm-52", "glm-5.2"), ("gguf-glm5-next", "glm-5.3"), ("ck-kimi-linear", "kimi-linear"):
