@@ -11,9 +11,10 @@
 #include "tests/setup_rig.h"
 
 static const char *const models[] = {"tests/golden/ck-qwen35moe-mlx/checkpoint",
-                                     "tests/golden/ck-kimi-linear-mlx/checkpoint"};
+                                     "tests/golden/ck-kimi-linear-mlx/checkpoint",
+                                     "tests/golden/ck-qwen3next-mlx/checkpoint"};
 static const char *const devices[] = {"ref", "cpu"};
-enum { N_SETUPS = 4 };
+enum { N_SETUPS = 4, ALL_SETUPS = 6 }; // those of the first two models are enough where all go one way
 
 static struct setup usual(int i)
 {
@@ -51,11 +52,12 @@ static void splits_never_change_a_bit(struct harness *t)
 {
     static const struct splits splits = {{{2, 0}, {3, 0}, {3, 9}, {7, 21}, {64, 0}, {65, 0}, {16, 80}, {80, 0}},
                                          {2, 3, 66, 67, 79}};
-    for (int i = 0; i < N_SETUPS; i++) {
+    for (int i = 0; i < ALL_SETUPS; i++) {
         struct setup setup = usual(i);
         struct opened o;
         struct moe_err err;
         check_splits(t, &setup, &splits);
+        check_feeds(t, &setup);
         // One token at a time goes through the decode kernels, with the same states between.
         setup.session.prefill_chunk = 1;
         uint64_t want = run(t, &setup);
