@@ -165,7 +165,7 @@ CHUNKS_ON = $(or $(CHUNKS_$(2)_$(notdir $(1))),$(CHUNKS))
 PACKED = $(filter tests/golden/gguf-% tests/golden/mlx-%,$(GOLDENS))
 GOLDENS_ON = $(foreach g,$(filter-out tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(1) $(call CHUNKS_ON,$(g),$(1)) $(if \
         $(filter ref,$(1)),$(if $(filter $(g),$(PACKED)),--convert ./$(PROGRAM)))') \
-    $(foreach g,$(filter tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(1) --chunk 1 --chunk 0 --convert ./$(PROGRAM)')
+    $(foreach g,$(filter tests/golden/ck-%,$(GOLDENS)),'$(GOLDEN) $(g) --device $(1) --chunk 1 --chunk 7 --chunk 0 --convert ./$(PROGRAM)')
 # More than 32768 tokens: fast kernels alone, and all at once but for the last tokens.
 LONG_RUN = '$(GOLDEN) $(1) --device cpu --chunk 0 --convert ./$(PROGRAM)'
 GOLDENS_CPU = $(call GOLDENS_ON,cpu) $(call LONG_RUN,tests/golden/long-v3)
