@@ -651,7 +651,7 @@ def index_margin(model, ids):
             assert (ranked.indices[:top_k].sort().values == chosen[0, t].long().sort().values).all()
             least.append(((ranked.values[top_k - 1] - ranked.values[top_k]) / ranked.values.std()).item())
     for layer in model.model.layers:
-        if getattr(layer.self_attn, "indexer", None) is not None:
+        if getattr(getattr(layer, "self_attn", None), "indexer", None) is not None:
             hooks.append(layer.self_attn.indexer.register_forward_hook(look))
     if hooks:
         model(torch.tensor([ids]), use_cache=False)

@@ -105,9 +105,10 @@ MODELS = {
             intermediate_size=64, decoder_sparse_step=1, mlp_only_layers=[],
             num_attention_heads=4, num_key_value_heads=2, rope_theta=5000000.0, partial_rotary_factor=0.5,
             shared_expert_intermediate_size=64, norm_topk_prob=True, tie_word_embeddings=True)),
-    # one to talk to: a GGUF only, with a vocabulary and a template
+    # one to talk to: as GGUF and as an MLX folder, with a vocabulary and a template
     "qwen35-chat": dict(
-        model_type="qwen3_5_moe", seed=64, group=32, layout="bf16", vocabulary="bpe-qwen.json", template="qwen3.5.jinja",
+        model_type="qwen3_5_moe", seed=64, group=32, layout="bf16", shards=1, vocabulary="bpe-qwen.json", folder="qwen",
+        template="qwen3.5.jinja",
         config=QWEN | dict(
             vocab_size=1506, num_hidden_layers=2, full_attention_interval=2, max_position_embeddings=2048,
             eos_token_id=1502, tie_word_embeddings=True,
@@ -289,7 +290,7 @@ def original(spec, tensors):
         text = {"model_type": "qwen3_5_moe_text", "attn_output_gate": True,
                 "mamba_ssm_dtype": "float32", "mlp_only_layers": [], "mtp_num_hidden_layers": 1} | spec["config"]
         config = {"architectures": ["Qwen3_5MoeForConditionalGeneration"], "model_type": "qwen3_5_moe",
-                  "image_token_id": 90, "tie_word_embeddings": False, "text_config": text,
+                  "image_token_id": 90, "tie_word_embeddings": text.get("tie_word_embeddings", False), "text_config": text,
                   "vision_config": {"model_type": "qwen3_5_moe", "depth": 1, "hidden_size": 8}}
     return out, config
 
@@ -765,15 +766,38 @@ def write_numbers(name, spec, folder, tensors, generator):
 NO_MLX = ("glm5_next",)  # mlx-lm 0.32.2 has no such class
 
 
+QWEN35_PIECES = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|"
+                 r"\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+def write_qwen_tokenizer(spec, checkpoint):
+    """That of tests/unit/data with Qwen 3.5's pieces, and what stands beside it on the hub."""
+    with open(os.path.join(DATA, spec["vocabulary"]), encoding="utf-8") as file:
+        tokenizer = json.load(file)
+    tokenizer["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = QWEN35_PIECES
+    with open(os.path.join(checkpoint, "tokenizer.json"), "w", encoding="utf-8") as file:
+        json.dump(tokenizer, file, ensure_ascii=False, separators=(",", ":"))
+    flags = ("content", "lstrip", "normalized", "rstrip", "single_word", "special")
+    write_json(os.path.join(checkpoint, "tokenizer_config.json"), {
+        "add_prefix_space": False,
+        "added_tokens_decoder": {str(added["id"]): {key: added[key] for key in flags} for added in tokenizer["added_tokens"]},
+        "bos_token": None, "clean_up_tokenization_spaces": False, "eos_token": "<|im_end|>", "errors": "replace",
+        "model_max_length": spec["config"]["max_position_embeddings"], "pad_token": "<|endoftext|>", "split_special_tokens": False,
+        "tokenizer_class": "Qwen2Tokenizer", "unk_token": None})
+
+
 def make_folder(folder, name, spec, tensors, generator):
-    """MLX's alone, with the files of a tokenizer of tests/unit/data."""
+    """MLX's alone, with the files of a tokenizer."""
     directory = os.path.join(folder, f"ck-{name}")
     shutil.rmtree(directory, ignore_errors=True)
     os.makedirs(directory)
     checkpoint = os.path.join(directory, "checkpoint")
     write_mlx(spec, tensors, checkpoint, directory)
-    for file in ("tiktoken.model", "tokenizer_config.json"):
-        shutil.copy(os.path.join(DATA, spec["folder"], file), checkpoint)
+    if "vocabulary" in spec:
+        write_qwen_tokenizer(spec, checkpoint)
+    else:
+        for file in ("tiktoken.model", "tokenizer_config.json"):
+            shutil.copy(os.path.join(DATA, spec["folder"], file), checkpoint)
     shutil.copy(os.path.join(DATA, "templates", spec["template"]), os.path.join(checkpoint, "chat_template.jinja"))
     write_numbers(f"ck-{name}", spec, directory, mlx_meaning(spec, checkpoint), generator)
 
@@ -783,8 +807,10 @@ def make(folder, name, spec):
     torch.manual_seed(spec["seed"])
     tensors = random_tensors(spec, generator)
     if "folder" in spec:
-        make_folder(folder, name, spec, tensors, generator)
-        return
+        beside = "vocabulary" in spec  # a GGUF, whose draws are its own
+        make_folder(folder, name, spec, tensors, np.random.default_rng(spec["seed"]) if beside else generator)
+        if not beside:
+            return
     first, mlx, ggml = (os.path.join(folder, n) for n in (f"ck-{name}", f"ck-{name}-mlx", f"gguf-{name}"))
     for directory in (ggml,) if "vocabulary" in spec else (first, ggml) if spec["model_type"] in NO_MLX else (first, mlx, ggml):
         shutil.rmtree(directory, ignore_errors=True)

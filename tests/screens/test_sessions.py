@@ -1113,11 +1113,12 @@ def read_so_far(terminal):
     return [int(re.findall(what, shown)[-1].replace(",", "")) for what in (r"read \(prefill\)   ([\d,]+) tokens", r"context          ([\d,]+) of")]
 
 
-def test_ten_turns_two_undone_and_the_next_day():
-    model = ["-m", os.path.join(ROOT, "tests", "golden", "gguf-qwen35-chat", "checkpoint"), "--device", "ref", "--max-tokens", "6", "--temp", "0"]
+def ten_turns_two_undone_and_the_next_day(golden, device, name):
+    cache = os.environ.get("XDG_CACHE_HOME", SCRATCH + "/cache")  # where kernels are built already
+    model = ["-m", os.path.join(ROOT, "tests", "golden", golden, "checkpoint"), "--device", device, "--max-tokens", "6", "--temp", "0"]
 
     def begin(*wanted):
-        t = Terminal(["--plain", "--session", "days"] + model, columns=250)
+        t = Terminal(["--plain", "--session", name] + model, environment(XDG_CACHE_HOME=cache), columns=250)
         t.wait(*wanted, "\x1b[1mYou:")
         return t
 
@@ -1138,7 +1139,7 @@ def test_ten_turns_two_undone_and_the_next_day():
     same(set(costs), {costs[0]})  # a message, and the answer before it without its thinking: nothing older
     undo(t, 9, 8)
     leave(t)
-    same(entry("days")["cached_tokens"], entry("days")["tokens"])
+    same(entry(name)["cached_tokens"], entry(name)["tokens"])
     t = begin("16 messages", "Nothing needs to be read again.")
     read, context = say(t, 8)
     same(read, message + 1)  # its message, and the end of the line before it
@@ -1151,14 +1152,21 @@ def test_ten_turns_two_undone_and_the_next_day():
     expect(b" again" not in t.output.split(b"Took back")[1], "nothing is read again: %r" % t.output[-400:])
     leave(t)
     listed = run(["sessions", "list"]).stdout.decode()
-    expect(re.search(r"^days .* KV cache [\d.]+ KB, states (1\d|2\d)\.\d KB", listed, re.M), "three to five states: %r" % listed)
-    expect(b"days: KV cache and states " in run(["sessions", "compact", "days"]).stdout, "what its figure has")
-    s = Screen(["--session", "days"] + model, columns=120, rows=40)
+    expect(re.search(r"^%s .* KV cache [\d.]+ KB, states (1\d|2\d)\.\d KB" % name, listed, re.M), "three to five states: %r" % listed)
+    expect(b"%s: KV cache and states " % name.encode() in run(["sessions", "compact", name]).stdout, "what its figure has")
+    s = Screen(["--session", name] + model, environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_CACHE_HOME=cache), columns=120, rows=40)
     s.until("idle")
     s.keys("hello\r", "tokens/s")
     s.keys("\x1bs", lambda s: re.search(r"rows [\d.]+ KB, states 5.63 KB", s.text()))
     s.send("\x04")
     same(s.finish(), 0)
+
+
+def test_ten_turns_two_undone_and_the_next_day():
+    """Of a GGUF and of an MLX folder; by the kernels, too."""
+    ten_turns_two_undone_and_the_next_day("gguf-qwen35-chat", "ref", "days")
+    ten_turns_two_undone_and_the_next_day("ck-qwen35-chat", "ref", "days-of-a-folder")
+    ten_turns_two_undone_and_the_next_day("ck-qwen35-chat", "cpu", "days-on-a-processor")
 
 
 def test_lost_states_are_told_and_read_again():
