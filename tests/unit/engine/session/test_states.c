@@ -381,11 +381,52 @@ static void a_cancel_keeps_whole_groups(struct harness *t)
     }
 }
 
-// Ten turns, two undone, quit; the next day, with another cache: no old token is read, and the bits are the same.
+// By the settings that nobody changes: at 4096 tokens, where one then stands, and reads only what follows.
+static void keep_a_long_prompt(struct harness *t, struct setup *setup)
+{
+    enum { LONG = 4096 + 404, KEPT = 4096 };
+    struct opened o;
+    struct moe_err err;
+    static int32_t ids[LONG];
+    if (!open_setup(t, setup, &o))
+        return;
+    moe_session_close(o.session);
+    o.model->package.shape.max_position_embeddings = LONG; // as if it were made for more
+    setup->session.max_context = LONG;
+    if (!CHECK_EQ(t, moe_session_open(o.model, &setup->session, &o.session, &err), 0)) {
+        moe_model_close(o.model);
+        return;
+    }
+    for (uint32_t i = 0; i < LONG; i++)
+        ids[i] = (int32_t)((i * 7919 + 13 * (i / 3)) % o.vocab);
+    CHECK_EQ(t, moe_session_prefill(o.session, &(struct moe_feed){.ids = ids, .count = LONG}, &err), 0);
+    uint64_t want = hash_of(7, &o);
+    CHECK_EQ(t, moe_session_floor(o.session, LONG), LONG);
+    CHECK_EQ(t, moe_session_floor(o.session, LONG - 1), KEPT);
+    CHECK_EQ(t, moe_session_floor(o.session, KEPT - 1), 0);
+    CHECK_EQ(t, moe_session_truncate(o.session, KEPT, &err), 0);
+    struct moe_feed rest = {.ids = ids + KEPT, .count = LONG - KEPT, .position = KEPT};
+    CHECK_EQ(t, moe_session_prefill(o.session, &rest, &err), 0);
+    CHECK_EQ(t, hash_of(7, &o), want);
+    CHECK_EQ(t, moe_session_stats(o.session).prefilled_tokens, LONG + LONG - KEPT);
+    close_opened(&o);
+}
+
+static void a_long_prompt_is_kept_on_its_way(struct harness *t)
+{
+    for (int i = 1; i < ALL_SETUPS; i += 2) { // plain C takes long
+        struct setup setup = usual(i);
+        keep_a_long_prompt(t, &setup);
+    }
+}
+
+// Ten turns, two undone, quit; the next day, with another cache: no old token is read, and the bits are the same. With
+// rows of both formats; states have one.
 static void a_turn_costs_its_own_tokens(struct harness *t)
 {
-    for (int i = 0; i < N_SETUPS; i++) {
-        struct setup setup = usual(i);
+    for (int i = 0; i < 2 * ALL_SETUPS; i++) {
+        struct setup setup = usual(i / 2);
+        setup.session.kv_type = i % 2 ? MOE_KV_F16 : MOE_KV_F32;
         struct opened o;
         struct moe_err err = {.text = ""};
         struct moe_record rows, states;
@@ -448,6 +489,7 @@ int main(int argc, char **argv)
         TEST(two_borders_within_a_prompt),
         TEST(few_copies_are_for_the_last_border),
         TEST(a_cancel_keeps_whole_groups),
+        TEST(a_long_prompt_is_kept_on_its_way),
         TEST(a_turn_costs_its_own_tokens),
     };
     struct setup first = usual(0);
