@@ -493,9 +493,9 @@ static void say_missing(struct keeper *keeper, const struct found *found)
         snprintf(then, sizeof then, "%.399s", news->text);
     } else if (found->behind) {
         snprintf(then, sizeof then,
-                 "your next message reads %" PRIu32 " of its %" PRIu32
+                 "your next message reads %s%" PRIu32 " of its %" PRIu32
                  " tokens again, and the words in the place of what is lost",
-                 news->missing + found->behind, all);
+                 found->forgets ? "up to " : "", news->missing + found->behind, all);
     } else {
         keeper_say_unread(then, sizeof then, &(struct keeper_unread){all, news->missing, unanswered, found->forgets});
     }

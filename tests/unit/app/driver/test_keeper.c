@@ -365,6 +365,9 @@ static void what_is_left_is_said_with_what_is_lost(struct harness *t)
         {"turn\necho\n",
          "; your next message reads 1017 of its 1017 tokens again, and the words in the place of what is "
          "lost"},
+        {"thinks\nturn\necho\n",
+         "; your next message reads up to 1017 of its 1017 tokens again, and the words in the place of what is "
+         "lost"},
         {"context 1017\nturn\necho\n", "; the conversation's 1017 tokens fill a context of 1017, so nothing"},
         {"context 1016\nturn\necho\n", "; the conversation's 1017 tokens do not fit into a context of 1016,"},
     };
