@@ -116,6 +116,9 @@ $(WARPS): $(wildcard tests/emulate/*)
 $(addprefix $(BUILD)/tests/unit/engine/session/test_,identity placement): \
     private LDFLAGS += -Wl,--wrap=gpu_op_combine,--wrap=gpu_op_combine_norm
 
+# Machines with so much memory: tests/unit/engine/model/test_set_aside.c.
+$(BUILD)/tests/unit/engine/model/test_set_aside: private LDFLAGS += -Wl,--wrap=gpu_host_memory_left
+
 # A disk whose power goes behind the C library's calls: tests/power_calls.h.
 $(BUILD)/tests/fault/engine/convert/test_convert_power $(BUILD)/tests/fault/app/util/test_files_power: private LDFLAGS += \
     $(foreach f,open64 write pwrite64 close fcntl64 fsync ftruncate64 rename mkdir unlink mkstemp64 fflush fopen64,-Wl,--wrap=$f)
