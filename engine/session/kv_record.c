@@ -54,9 +54,9 @@ static bool header_in_range(const struct record_header *h)
     return h->kv_type <= MOE_KV_F16 && h->n_layers >= 1 && h->n_layers <= MAX_LAYERS &&
            (plain ? h->row_width >= 1 && h->row_width <= MAX_WIDTH
                   : h->n_streams >= 1 && h->n_streams <= MAX_STREAMS) &&
-           h->count >= (plain ? 1 : 0) && h->count <= MAX_ROWS && h->first <= MAX_ROWS && h->vocab_size <= MAX_VOCAB &&
-           h->block_bytes >= RECORD_SMALLEST_BLOCK && h->block_bytes <= RECORD_LARGEST_BLOCK &&
-           (h->block_bytes & (h->block_bytes - 1)) == 0;
+           (h->count || (!plain && h->first)) && h->count <= MAX_ROWS && h->first <= MAX_ROWS &&
+           h->vocab_size <= MAX_VOCAB && h->block_bytes >= RECORD_SMALLEST_BLOCK &&
+           h->block_bytes <= RECORD_LARGEST_BLOCK && (h->block_bytes & (h->block_bytes - 1)) == 0;
 }
 
 static bool stream_in_range(const struct record_header *h, const struct record_stream *streams, uint32_t i)

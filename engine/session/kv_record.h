@@ -34,7 +34,7 @@ struct record_header {
         uint32_t row_width; // version 1: elements of one layer's row
         uint32_t n_streams; // version 2
     };
-    uint32_t first, count; // count 0: no rows, but the states after `first` tokens
+    uint32_t first, count; // count 0: no rows, but the states after `first` tokens, at least one
     uint32_t vocab_size;   // 0: no logits
     uint32_t block_bytes;
     char fingerprint[64]; // of the weights, hex

@@ -283,6 +283,32 @@ static void impossible_streams_are_refused(struct harness *t)
     rig_close(&s.rig);
 }
 
+// States of no token would be kept, and be nowhere to stand at.
+static void states_after_no_token_are_refused(struct harness *t)
+{
+    struct scene s;
+    struct rig fresh;
+    struct moe_record_info info;
+    struct moe_err err;
+    set_scene(t, &s);
+    struct record_header header;
+    unsigned char *at = file.bytes + s.state_end.offset;
+    memcpy(&header, at, sizeof header);
+    struct record_stream streams[3];
+    memcpy(streams, at + sizeof header, sizeof streams);
+    header.first = 0;
+    header.checksum = kv_record_sum(&header, streams);
+    memcpy(at, &header, sizeof header);
+    CHECK_EQ(t, moe_record_inspect(&io, s.state_end.offset, &info, &err), MOE_RECORD_DAMAGED);
+    rig_open(t, &fresh, 4);
+    s.state_end.first = 0;
+    CHECK_EQ(t, restore(&fresh, &s.state_end, &err), MOE_RECORD_DAMAGED);
+    CHECK(t, strstr(err.text, "impossible values") != NULL);
+    CHECK_EQ(t, fresh.session.snapshots.n, 0);
+    rig_close(&fresh);
+    rig_close(&s.rig);
+}
+
 static void states_must_be_numbers(struct harness *t)
 {
     struct scene s;
@@ -349,6 +375,7 @@ int main(int argc, char **argv)
         TEST(no_flipped_byte_is_taken),
         TEST(layers_of_another_model_are_refused),
         TEST(impossible_streams_are_refused),
+        TEST(states_after_no_token_are_refused),
         TEST(states_must_be_numbers),
         TEST(troubles_change_nothing),
     };
