@@ -180,6 +180,20 @@ def model_seed(*variant):
     return struct.pack("<I", len(whole) - header) + whole[:header]
 
 
+# Layers of other kinds, as make_gguf.py wrote them.
+GOLDENS = {"factors": "nvfp4-factors", "glm5-next": "glm5-next", "kimi-k3": "kimi-k3", "kimi-linear": "kimi-linear",
+           "qwen35moe": "qwen35moe", "qwen3next": "qwen3next"}
+
+
+def golden_seed(name):
+    """The header of a golden's file, with how many bytes of data it needs in front."""
+    path = os.path.join(HERE, "..", "golden", "gguf-" + name, "checkpoint", name + ".gguf")
+    with open(path, "rb") as file:
+        whole = file.read()
+    header = GGUFReader(path).data_offset
+    return struct.pack("<I", len(whole) - header) + whole[:header]
+
+
 def save(folder, target, name, data):
     directory = os.path.join(folder, target)
     os.makedirs(directory, exist_ok=True)
@@ -214,10 +228,8 @@ def main():
     save(folder, "gguf_set", "one_of_one", folder_of((7, whole)))
     for variant in ((), ("v3",), ("fused",), ("v3", "fused", "mtp")):
         save(folder, "gguf_model", "_".join(variant) or "v2", model_seed(*variant))
-    with open(os.path.join(HERE, "..", "golden", "gguf-nvfp4-factors", "checkpoint", "nvfp4-factors.gguf"), "rb") as file:
-        whole = file.read()
-    header = GGUFReader(file.name).data_offset
-    save(folder, "gguf_model", "factors", struct.pack("<I", len(whole) - header) + whole[:header])
+    for name, golden in GOLDENS.items():
+        save(folder, "gguf_model", name, golden_seed(golden))
 
 
 if __name__ == "__main__":
