@@ -27,7 +27,7 @@ GOLDEN = os.path.join(ROOT, "tests/golden")
 TIMEOUT = 60
 STATUSES = {0, 1, 2, 3, 4}  # enum status, but for those of signals
 LARGEST = 900 << 10  # of a folder that is copied for each case
-CHATS = ("gguf-chat", "gguf-qwen35-chat")  # they have a vocabulary
+CHATS = ("gguf-chat", "gguf-qwen35-chat")  # they have a vocabulary; layers of the second have states
 SESSIONS = ("turn\necho\nturn\ntext <think>why</think>\\n\\nbecause\nturn\nerror layer 3: read failed\n", "turn\necho\n")
 
 MODEL_COMMANDS = [
@@ -141,13 +141,15 @@ class Lab:
         self.folder = tempfile.mkdtemp(prefix="moechat-whole-")
         atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
         self.models = seeds()
-        self.real = os.path.join(GOLDEN, "gguf-chat/checkpoint")
+        plain, states = (os.path.join(GOLDEN, name, "checkpoint") for name in CHATS)
         self.scripts = []
         for i, text in enumerate(SESSIONS):
             self.scripts.append(os.path.join(self.folder, "script-%d" % i))
             with open(self.scripts[-1], "w") as out:
                 out.write(text)
-        self.sessions = [self.session(["--engine", "fake:" + self.scripts[0]]), self.session(["-m", self.real, "--device", "ref", "--max-tokens", "3"])]
+        self.sessions = [(self.session(["--engine", "fake:" + self.scripts[0]]), plain)]  # and the model that goes on
+        for model in (plain, states):
+            self.sessions.append((self.session(["-m", model, "--device", "ref", "--max-tokens", "3"]), model))
 
     def environment(self, home):
         env = {name: value for name, value in os.environ.items() if not name.startswith(("MOECHAT", "XDG_"))}
@@ -182,9 +184,9 @@ class Lab:
             if command[0] == "run":
                 seed = os.path.join(GOLDEN, draw.choice(CHATS), "checkpoint")
             shutil.copytree(seed, below)
-            tokens = os.path.join(os.path.dirname(seed), "tokens.txt")
+            tokens, real = os.path.join(os.path.dirname(seed), "tokens.txt"), ""
         else:
-            seed = draw.choice(self.sessions)
+            seed, real = draw.choice(self.sessions)
             below, command = os.path.join(home, "data"), draw.choice(SESSION_COMMANDS)
             shutil.copytree(seed, below)
             tokens = ""
@@ -196,7 +198,7 @@ class Lab:
         model = below
         if tokens and len(files) == 1 and files[0].endswith(".gguf") and draw.random() < 0.5:
             model = files[0]
-        places = {"MODEL": model, "TOKENS": tokens, "OUT": os.path.join(home, "out"), "SCRIPT": draw.choice(self.scripts), "REAL": self.real}
+        places = {"MODEL": model, "TOKENS": tokens, "OUT": os.path.join(home, "out"), "SCRIPT": draw.choice(self.scripts), "REAL": real}
         return self.tried([re.sub("MODEL|TOKENS|OUT|SCRIPT|REAL", lambda m: places[m.group()], word) for word in command], home)
 
     def refused_settings(self):
