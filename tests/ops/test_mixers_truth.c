@@ -239,9 +239,54 @@ static void mixers_are_those_of_transformers(struct harness *t)
     CHECK_EQ(t, at, n_data);
 }
 
+// A query and a key as small as their norm's epsilon, which is added to the sum of squares, not to their mean: one
+// token from a state of zeros, by hand.
+static void the_epsilon_is_in_the_sum(struct harness *t)
+{
+    enum { KEYS = 16, VALUES = 24 };
+    static const double sums[] = {1e-8, 1e-6, 3e-5, 1};
+    float zeros[KEYS * VALUES] = {0}, x[2 * KEYS + VALUES], out[VALUES], state[KEYS * VALUES];
+    struct args_delta a = {.n_rows = 1,
+                           .n_key_heads = 1,
+                           .n_value_heads = 1,
+                           .key_dim = KEYS,
+                           .value_dim = VALUES,
+                           .in_stride = 2 * KEYS + VALUES,
+                           .k_offset = KEYS,
+                           .v_offset = 2 * KEYS,
+                           .gate_stride = 2,
+                           .decay_offset = 1,
+                           .out_stride = VALUES,
+                           .norm_eps = 1e-6f};
+    for (unsigned i = 0; i < rigs.n * (sizeof sums / sizeof *sums); i++) {
+        struct rig *rig = &rigs.items[i % rigs.n];
+        double sum = sums[i / rigs.n], each = sqrt(sum / KEYS), normed = each / sqrt(sum + 1e-6);
+        for (uint32_t k = 0; k < 2 * KEYS + VALUES; k++)
+            x[k] = (float)(k < 2 * KEYS ? each : 16 + k);
+        for (uint32_t j = 0; j < VALUES; j++) {
+            double d = 0.5 * x[2 * KEYS + j]; // the gate is sigmoid(0)
+            out[j] = (float)(d * normed * normed * KEYS / sqrt(KEYS));
+            for (uint32_t k = 0; k < KEYS; k++)
+                state[k * VALUES + j] = (float)(d * normed);
+        }
+        struct gpu_delta_bufs b = {given(rig->g, (struct array){zeros, 1}),
+                                   given(rig->g, (struct array){zeros, 1}),
+                                   given(rig->g, (struct array){x, 2 * KEYS + VALUES}),
+                                   given(rig->g, (struct array){zeros, 2}),
+                                   given(rig->g, (struct array){zeros, KEYS * VALUES}),
+                                   blank(rig->g, KEYS * VALUES),
+                                   blank(rig->g, VALUES)};
+        gpu_op_delta(rig->g, &a, &b);
+        CHECK(t, is(rig, "out", b.out, (struct array){out, VALUES}, 2e-6));
+        CHECK(t, is(rig, "state", b.to, (struct array){state, KEYS * VALUES}, 2e-6));
+        gpu_buf_free(b.rate), gpu_buf_free(b.dt_bias), gpu_buf_free(b.x), gpu_buf_free(b.gate), gpu_buf_free(b.from);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(mixers_are_those_of_transformers)};
+    static const struct harness_test tests[] = {TEST(mixers_are_those_of_transformers),
+                                                TEST(the_epsilon_is_in_the_sum)};
     read_data();
     rigs = open_rigs();
     int failed = HARNESS_RUN(tests, argc, argv);
