@@ -119,6 +119,9 @@ $(addprefix $(BUILD)/tests/unit/engine/session/test_,identity placement): \
 # Machines with so much memory: tests/unit/engine/model/test_set_aside.c.
 $(BUILD)/tests/unit/engine/model/test_set_aside: private LDFLAGS += -Wl,--wrap=gpu_host_memory_left
 
+# What norms are given is seen: tests/unit/engine/walk/test_epsilons.c.
+$(BUILD)/tests/unit/engine/walk/test_epsilons: private LDFLAGS += $(foreach f,delta gated_norm delta_token delta_layer,-Wl,--wrap=gpu_op_$f)
+
 # A disk whose power goes behind the C library's calls: tests/power_calls.h.
 $(BUILD)/tests/fault/engine/convert/test_convert_power $(BUILD)/tests/fault/app/util/test_files_power: private LDFLAGS += \
     $(foreach f,open64 write pwrite64 close fcntl64 fsync ftruncate64 rename mkdir unlink mkstemp64 fflush fopen64,-Wl,--wrap=$f)
