@@ -51,8 +51,11 @@ class Chat(Screen):
         process = re.search(r"whole process +([0-9.]+ [KMG]?B) from disks, as the system counts: ([0-9.]+ [KMG]?B) to start "
                             r"\(program, kernels, weights, disk probe\), ([0-9.]+ [KMG]?B) since", text)
         expect(process and near(size(process.group(1)), size(process.group(2)) + size(process.group(3)), parts=2), text)
+        at["ahead"], at["used"], at["wasted"] = map(int, re.search(r"(\d+) read ahead, (\d+) used, (\d+) wasted", text).groups())
         since = re.search(r" since start +(\d+) tokens? read, (\d+) answered; experts: (\d+) hits?, (\d+) miss(?:es)?, ([0-9.]+ [KMG]?B) read", text)
-        at["program"] = dict(zip(("read", "answered", "hits", "misses"), map(int, since.groups()[:4]))) if since else None
+        at["program"] = None
+        if since:
+            at["program"] = dict(zip(("read", "answered", "hits", "misses"), map(int, since.groups()[:4])), bytes=size(since.group(5)))
         return at
 
     def pane(self):
@@ -75,36 +78,122 @@ class Chat(Screen):
         mean = re.search(r"mean ([0-9.]+)", line)
         at["hits"] = int(hits.group(1)) if hits else None
         at["mean"] = float(mean.group(1)) if mean else None
+        read = re.search(r"(?:disk ([0-9.]+ [KMG]?B))?(?:, )?(?:page cache ([0-9.]+ [KMG]?B))? a token", line)
+        at["token"] = [size(part or "0 B") for part in read.groups()] if read else None
+        ahead = re.search(r"prefetch (?:off, )?(\d+) used, (\d+) wasted", line)
+        at["prefetch"] = list(map(int, ahead.groups())) if ahead else [0, 0]
         return at
+
+    def inspect(self, number, count):
+        """What /inspect says of a token: experts in memory, asked for, bytes read; and of each layer which experts, and where from."""
+        head = "Token %d of %d:" % (number, count)
+        self.send("/inspect %d\r" % number)
+        self.until(lambda t: head in t.text() and "/inspect" not in t.text().splitlines()[-1])
+        text = re.sub("\u2502.*", "", self.text())
+        text = text[text.rindex(head):]
+        found = re.search(r"In memory: (\d+) of (\d+) experts; ([0-9.]+ [KMG]?B) read", text)
+        if not found:
+            return None
+        layers = {int(layer): [(int(expert), origin) for expert, origin in re.findall(r"(\d+) [0-9.]+ (device|host|ahead|late|read)", line)]
+                  for layer, line in re.findall(r"(?m)^ +(\d+)   (\d+ [0-9.]+ .*)$", text)}
+        return int(found.group(1)), int(found.group(2)), size(found.group(3)), layers
+
+    def heat(self):
+        """The heat map: of (layer, expert) its kind of mark and how dense; how many uses each density stands for; its totals."""
+        self.keys("\x1bs", lambda t: "experts used: " in t.text() or "no uses yet; of " in t.text())
+        text = self.text()
+        marks, steps = {}, ["\u2591\u2592\u2593\u2588", "_-=\u2261", " \u00b7:!"]
+        for layer, line in re.findall(r"\u2502 +([1-6]) (.*)", text):
+            for expert, mark in enumerate(line.ljust(32)[:32]):
+                tier, = [i for i, kind in enumerate(steps) if mark in kind]
+                marks[int(layer), expert] = ("device", "host", "disk")[tier], steps[tier].index(mark)
+        uses = re.search(r"never, (.*) times?", text)
+        totals = re.search(r"(\d+) of 192 experts used: (\d+) on disk only, (\d+) in host memory, (\d+) on the device", text)
+        unused = re.search(r"no uses yet; of 192 experts (\d+) are on disk only, (\d+) in host memory, (\d+) on the device", text)
+        self.send("\x1bs\x1bs\x1bs")
+        self.until("since start")
+        ranges = [tuple(map(int, (part + "-" + part).split("-")[:2])) for part in uses.group(1).split(", ")] if uses else []
+        return marks, ranges, list(map(int, (totals or unused).groups())), bool(totals)
+
+    def cached(self):
+        """How many experts the pane says are cached."""
+        return round(size(re.search(r"expert cache: ([0-9.]+ [KMG]?B) of", self.text()).group(1)) / EXPERT)
 
     def say(self, text):
         before = self.pane()["since start"] if "since start" in self.text() else None
         self.send(text + "\r")
         self.until(lambda t: " idle " in t.text().splitlines()[-2] and "since start" in t.text() and t.pane()["since start"] != before)
-        tokens, speed = re.findall(r"\((\d+) tokens?, ([0-9.]+) tokens/s\)", self.text())[-1]
-        return int(tokens), float(speed)
+        return turns_in(self)[-1]
 
 
-def check_turn(s, said, speed):
-    """What the row and the pane say of the turn that is over."""
+def tells_of(s, turn, passes):
+    """What the row, the pane, the heat map and /inspect tell of the turn that is over, which is so many tokens through the
+    model: `turn` is what the line after the answer says. Returns what /inspect says."""
+    said, speed = turn
     pane, row = s.pane(), s.row()
     same(pane["layers"][:6], pane["turn"][:6])
     expect(near(pane["layers"][6], pane["turn"][6]), "bytes of the layers and of the turn: %r" % pane)
-    device, host, ahead, late, missed, _, _ = pane["turn"]
+    device, host, ahead, late, missed, wasted, read = pane["turn"]
     same(row["hits"], round(100 * (device + host + ahead) / (device + host + ahead + late + missed)))
-    same(row["mean"], speed)
-    s.send("/inspect 1\r")
-    s.until(lambda t: "Token 1 of %d:" % said in t.text())
+    same((row["mean"], row["prefetch"]), (speed, [ahead + late, wasted]))
+    for a_token, whole in zip(row["token"], (pane["disk"]["turn"], read - pane["disk"]["turn"])):
+        expect(abs(passes * a_token - whole) <= 0.006 * read + 0.006 * whole + passes, "a token's bytes by %d: %r, %r" % (passes, row, pane))
+    tokens = [s.inspect(number + 1, said) for number in range(said)][1:]  # a prompt leads to the first
+    same([token[1] for token in tokens], [24] * (said - 1))
+    choices = [(layer, *choice) for token in tokens for layer, chosen in token[3].items() for choice in chosen]
+    origins = [sum(origin == of for _, _, origin in choices) for of in ("device", "host", "ahead", "late", "read")]
+    same((sum(origins[:3]), sum(origins)), (sum(token[0] for token in tokens), 24 * (said - 1)))
+    expect(all(of_tokens <= of_turn for of_tokens, of_turn in zip(origins, pane["turn"])), "%r, %r" % (origins, pane))
+    expect(sum(token[2] for token in tokens) <= 1.006 * read, "bytes of the tokens and of the turn: %r" % pane)
+    tells_of_heat(s, [(layer, expert) for layer, expert, _ in choices], passes)
+    return tokens
 
 
-def check_reads(s):
-    """Without prefetch, reads are misses, or of experts that were read ahead and used or wasted: also what a stop left unused."""
-    pane, text = s.pane(), re.sub(" *\n +", " ", re.sub("\u2502.*", "", s.text()))
-    for name in ("turn", "since start"):
-        device, host, ahead, late, missed, wasted, read = pane[name]
-        expect(near((ahead + late + missed + wasted) * EXPERT, read), "%s: %r" % (name, pane))
-    foretold, used, wasted = map(int, re.findall(r"(\d+) read ahead, (\d+) used, (\d+) wasted", text)[-1])
-    same((foretold, wasted), (used + wasted, pane["since start"][5]))
+def tells_of_heat(s, uses, passes):
+    """The map of a turn in which so many tokens used four experts of each layer, among others these."""
+    cached, (marks, ranges, totals, used) = s.cached(), s.heat()
+    expect(len(marks) == 192 and used, marks)
+    inside = [sum(level > 0 and tier == kind for tier, level in marks.values()) for kind in ("disk", "host", "device")]
+    same((totals, sum(tier == "device" for tier, _ in marks.values())), ([sum(inside)] + inside, cached))
+    if len(ranges) == 3:
+        least, most = ([0] + [part[end] for part in ranges] for end in (0, 1))
+        for at, (_, level) in marks.items():
+            expect(uses.count(at) <= most[level], "%r is used more often than its mark says: %r" % (at, ranges))
+        sums = [sum(bound[level] for _, level in marks.values()) for bound in (least, most)]
+        expect(sums[0] <= 24 * passes <= sums[1], "%d uses by %d tokens: %r" % (24 * passes, passes, sums))
+    expect(all(marks[at][1] > 0 for at in uses), "all that were used have marks")
+
+
+def tells_of_no_turn(s):
+    """After /new or /load: nothing is left of the turn before, and the experts are where they are."""
+    row, cached = s.row(), s.cached()
+    same((row["hits"], row["mean"], row["token"], s.pane()["turn"]), (None, None, None, [0] * 7))
+    marks, _, totals, used = s.heat()
+    same((used, totals), (False, [192 - cached, 0, cached]))
+    same([sum(tier == kind for tier, _ in marks.values()) for kind in ("disk", "host", "device")], totals)
+    same({level for tier, level in marks.values()}, {0})
+    s.keys("/inspect\r", "No answer to inspect")
+
+
+def tells_of_all(s, at, told):
+    """What /stats says of the program and the pane of it, and what was `told` until now: tokens answered and read before
+    this conversation."""
+    pane = s.pane()
+    program = at["program"] or at
+    device, host, ahead, late, missed, wasted, read = pane["since start"]
+    same((device + host + ahead, late + missed), (program["hits"], program["misses"]))
+    expect(near(read, program["bytes"]), "bytes: %r, %r" % (pane, at))
+    same((program["answered"], program["read"]), (told["answered"] + at["answered"], told["read"] + at["read"]))
+    off = "; prefetch off" in s.text()
+    expect(not off or near((sum(pane["turn"][2:6])) * EXPERT, pane["turn"][6]), "%r" % pane)
+    if at["program"]:
+        return
+    expect(abs(pane["disk"]["since start"] - at["disk"][0]) <= at["disk"][1], "bytes of the disk: %r, %r" % (pane, at))
+    same((at["used"], at["wasted"]), (ahead + late, wasted))
+    waiting = at["ahead"] - ahead - late - wasted  # read ahead, and neither used nor given up yet
+    expect(0 <= waiting <= (0 if off else 24), "%r, %r" % (at, pane))
+    fewest, most = (missed + at["ahead"] - waiting) * EXPERT, (missed + at["ahead"]) * EXPERT
+    expect(0.994 * fewest - 1 <= read <= 1.006 * most + 1, "%r, %r" % (at, pane))
 
 
 def traced(path):
@@ -144,22 +233,22 @@ def test_the_row_knows_whether_prefetch_is_on_and_what_is_of_the_turn_before():
     same(s.finish(), 0)
 
 
-def test_all_faces_tell_the_same():
-    s = Chat(MODEL + ["--session", "faces", "--max-tokens", "7"], env=environment(TERM="linux"), columns=220, rows=70)
+def tell_the_same(name, more):
+    """A conversation on all faces; `left` is what an answer that was cut leaves to the next turn: its last token and its end."""
+    left, told = 2, {"answered": 0, "read": 0}
+    model = MODEL[:-1] + more
+    s = Chat(model + ["--session", name, "--max-tokens", "7"], env=environment(TERM="linux"), columns=220, rows=70)
     s.until("Send a message")
     s.keys("\x1bs", "no experts used yet")
-    first, speed = s.say("hello there")
-    check_turn(s, first, speed)
+    turn = first, speed = s.say("hello there")
     at = s.stats()
+    tokens = tells_of(s, turn, at["read"] + first - 1)
     same((at["answered"], at["messages"], at["program"], at["context"]), (first, 2, None, s.row()["context"]))
     same(at["speed"], speed)
-    pane = s.pane()
-    expect(near(pane["since start"][6], at["bytes"]), "bytes: %r, %r" % (pane, at))
-    expect(abs(pane["disk"]["since start"] - at["disk"][0]) <= at["disk"][1], "bytes of the disk: %r, %r" % (pane, at))
-    same(sum(pane["since start"][:3]), at["hits"])
-    same(sum(pane["since start"][3:5]), at["misses"])
-    second, speed = s.say("/retry")
-    check_turn(s, second, speed)
+    tells_of_all(s, at, told)
+    tells_the_same_as_lines(s, model, tokens)
+    turn = second, speed = s.say("/retry")
+    tells_of(s, turn, left + second - 1)  # it begins where the first began: nothing is read
     s.send("/set max-tokens 0\r")
     s.until("max-tokens is now 0")
     # a long message that is stopped while it is read, and one that is stopped while it is answered
@@ -171,7 +260,7 @@ def test_all_faces_tell_the_same():
     s.until("No answer to inspect yet")
     stopped = s.stats()
     expect(stopped["bytes"] >= at["bytes"], "what was read for it counts")
-    check_reads(s)
+    tells_of_all(s, stopped, told)
     same((stopped["context"], s.row()["context"]), (at["context"], at["context"]))
     expect(re.search(r"\((1[5-9]\d\d) with the message that waits\)", s.text()), s.text())
     # its figures are there as long as it is
@@ -187,39 +276,38 @@ def test_all_faces_tell_the_same():
     s.until(lambda t: re.search(r"about a fox\..*◆ \w+ \w+ \w+", t.text(), re.S), quiet=False)
     s.send("\x1b")
     s.until(lambda t: " idle " in t.text().splitlines()[-2] and "tokens/s)" in t.text())
-    third = int(re.findall(r"\((\d+) tokens?, [0-9.]+ tokens/s\)", s.text())[-1])
+    turn = third, speed = turns_in(s)[-1]
     at = s.stats()
     same(at["answered"], first + second + third)
     same(at["messages"], 4)
     same(at["context"], s.row()["context"])
-    pane = s.pane()
-    same((sum(pane["since start"][:3]), sum(pane["since start"][3:5])), (at["hits"], at["misses"]))
-    expect(near(pane["since start"][6], at["bytes"]), "bytes: %r, %r" % (pane, at))
+    tells_of_all(s, at, told)
+    tells_of(s, turn, at["read"] - stopped["read"] + third - 1)  # the message that was stopped had what was left
     s.send("/sessions\r")
-    s.until(lambda t: re.search(r"faces( \(open\))? +just now, 4 messages,( 3 branches,)? %d tokens" % at["context"], t.text()))
-    check_reads(s)
-    path = os.path.join(SCRATCH, "faces.json")
+    s.until(lambda t: re.search(r"%s( \(open\))? +just now, 4 messages,( 3 branches,)? %d tokens" % (name, at["context"]), t.text()))
+    path = os.path.join(SCRATCH, name + ".json")
     s.send("/export json %s\r" % path)
     s.until("Wrote ")
     exported = json.load(open(path))["messages"]
     same([message["role"] for message in exported], ["user", "assistant"] * 2)
     same(sum(len(message["ids"]) for message in exported), at["context"])
-    # another conversation: nothing of the one before
-    before = at
+    # another conversation: nothing of the one before, but for what its last answer left, which counts since the start
+    asked = sum(s.pane()["since start"][:5])
+    before, told = at, {key: at[key] for key in ("answered", "read")}
+    s.send("/set max-tokens 7\r")
+    s.until("max-tokens is now 7")
     s.send("/new\r")
     s.until("New conversation")
     at = s.stats()
     same([at[key] for key in ("context", "messages", "read", "answered", "hits", "misses", "bytes", "speed")], [0] * 8)
-    same([at["program"][key] for key in ("read", "answered")], [before["read"], before["answered"]])
-    same((s.row()["hits"], s.row()["mean"], s.row()["context"]), (None, None, 0))
-    same(s.pane()["turn"], [0] * 7)
-    s.send("/inspect\r")
-    s.until("No answer to inspect")
-    s.keys("\x1bs", "no uses yet; of 192 experts ")
-    s.send("\x1bs\x1bs\x1bs")
-    s.until("since start")
-    fourth, speed = s.say("hello there")
-    check_turn(s, fourth, speed)
+    tells_of_all(s, at, told)
+    same(s.row()["context"], 0)
+    tells_of_no_turn(s)
+    same(sum(s.pane()["since start"][:5]), asked + 24 * left)
+    turn = fourth, speed = s.say("hello there")
+    at = s.stats()
+    tells_of(s, turn, at["read"] + fourth - 1)
+    tells_of_all(s, at, told)
     # the row is about an answer that is there
     s.send("/undo 99\r")
     s.until("Took back 1 of your messages; there were no more, context 0 of 4096. /redo brings it back.")
@@ -228,25 +316,80 @@ def test_all_faces_tell_the_same():
     s.until("Tokens of the last answer that was made, which is no longer in the conversation:")
     s.send("/redo\r")
     s.until(lambda t: t.row()["mean"] == speed)
-    check_turn(s, fourth, speed)
-    at = s.stats()
-    same((at["answered"], at["program"]["answered"]), (fourth, before["answered"] + fourth))
-    s.send("/load faces\r")
+    tells_of(s, turn, at["read"] + fourth - 1)
+    same(s.stats()["answered"], fourth)
+    told, asked = {key: told[key] + at[key] for key in told}, sum(s.pane()["since start"][:5])
+    s.send("/load %s\r" % name)
     s.until("Nothing needs to be read again")
     at = s.stats()
     same((at["context"], at["messages"], at["read"], at["answered"], at["hits"]), (before["context"], 4, 0, 0, 0))
-    same(at["program"]["answered"], before["answered"] + fourth)
-    same(s.pane()["turn"], [0] * 7)
-    fifth, speed = s.say("And then?")
-    check_turn(s, fifth, speed)
+    tells_of_all(s, at, told)
+    tells_of_no_turn(s)
+    same(sum(s.pane()["since start"][:5]), asked + 24 * left)
+    turn = fifth, speed = s.say("And then?")
     at = s.stats()
+    tells_of(s, turn, at["read"] + fifth - 1)
     same((at["answered"], at["context"], at["messages"]), (fifth, s.row()["context"], 6))
+    tells_of_all(s, at, told)
+    turn = sixth, speed = s.say("/retry")
+    tells_of(s, turn, left + sixth - 1)
+    at = s.stats()
+    same((at["answered"], at["context"], at["messages"]), (fifth + sixth, s.row()["context"], 6))
+    tells_of_all(s, at, told)
     s.send("/quit\r")
     same(s.finish(), 0)
-    listed = json.loads(run(["sessions", "--json"]).stdout)["sessions"]
-    session = [entry for entry in listed if entry["name"] == "faces"][0]
-    same((session["message_count"], session["tokens"]), (6, at["context"]))
-    same(len(json.loads(run(["sessions", "export", "faces", "json"]).stdout)["messages"]), 6)
+    same(session_named(name), (6, at["context"]))
+    same(len(json.loads(run(["sessions", "export", name, "json"]).stdout)["messages"]), 6)
+    goes_on_in_lines(name, model, at["context"])
+
+
+def session_named(name):
+    """How many messages and tokens it has, as `moechat sessions` says."""
+    session, = [entry for entry in json.loads(run(["sessions", "--json"]).stdout)["sessions"] if entry["name"] == name]
+    return session["message_count"], session["tokens"]
+
+
+def tells_the_same_as_lines(s, model, tokens):
+    """A process of its own for the first turn: without prefetch each token finds the same."""
+    *lines, last = map(json.loads, run(["run", "--jsonl", *model, "--max-tokens", "7", "-p", "hello there"]).stdout.splitlines())
+    steps = [line["step"]["layers"] for line in lines[1:]]
+    asked = lambda layers, *of: sum(layer[origin] for layer in layers for origin in of)
+    same([asked(layers, "device", "host", "prefetch", "late", "disk") for layers in steps], [token[1] for token in tokens])
+    same([[sorted(choice["expert"] for choice in layer["experts"]) for layer in layers] for layers in steps],
+         [[sorted(expert for expert, _ in chosen) for chosen in token[3].values()] for token in tokens])
+    if last["experts"]["policy"] != "off":
+        return
+    same([asked(layers, "device", "host", "prefetch") for layers in steps], [token[0] for token in tokens])
+    device, host, ahead, late, missed, wasted, read = s.pane()["turn"]
+    same([last["experts"][key] for key in ("hits", "misses", "used", "wasted")], [device + host + ahead, late + missed, ahead + late, wasted])
+    expect(near(last["experts"]["bytes_read"], read), "bytes: %r, %r" % (last, s.pane()))
+
+
+def goes_on_in_lines(name, model, context):
+    """Another process goes on with the session that the chat has left."""
+    *lines, last = map(json.loads, run(["run", "--session", name, "--jsonl", *model, "--max-tokens", "7", "-p", "And then?"]).stdout.splitlines())
+    check_sums(lines, last)
+    same((len(lines), last["cached_tokens"]), (last["generated_tokens"], context))
+    same(last["context_used"], context + last["prefilled_tokens"] + last["generated_tokens"] + (last["stop_reason"] != "end"))
+    passes = sum(line["step"]["tokens"] for line in lines) + last["rest"]["tokens"]
+    same(passes, last["prefilled_tokens"] + last["generated_tokens"] - 1 + (last["stop_reason"] == "end"))
+    same(session_named(name), (8, last["context_used"]))
+    exported = json.loads(run(["sessions", "export", name, "json"]).stdout)["messages"]
+    same((len(exported), sum(len(message["ids"]) for message in exported)), (8, last["context_used"]))
+    same(exported[-1]["text"], last["text"])
+
+
+def turns_in(s):
+    """Tokens and speed of each line that follows an answer on the screen."""
+    return [(int(tokens), float(speed)) for tokens, speed in re.findall(r"\((\d+) tokens?, ([0-9.]+) tokens/s\)", s.text())]
+
+
+def test_all_faces_tell_the_same():
+    tell_the_same("faces", ["off"])
+
+
+def test_all_faces_tell_the_same_of_prefetch_and_of_the_disk():
+    tell_the_same("foretold", ["router", "--io", "direct"])
 
 
 def check_sums(tokens, last):
