@@ -5,7 +5,9 @@ heat map, /stats, /inspect, the line after an answer, /sessions, export, JSON) t
 import json
 import os
 import re
+import shutil
 import struct
+import tempfile
 import time
 
 from rig import ROOT, SCRATCH, Screen, Terminal, environment, expect, main, run, same
@@ -390,6 +392,65 @@ def test_all_faces_tell_the_same():
 
 def test_all_faces_tell_the_same_of_prefetch_and_of_the_disk():
     tell_the_same("foretold", ["router", "--io", "direct"])
+
+
+def read_by(process):
+    """What disks delivered to it, as the system counts."""
+    return int(re.search(r"\nread_bytes: (\d+)", open("/proc/%s/io" % process).read()).group(1))
+
+
+def forget(folder):
+    """Drops the experts of a model from the page cache. False: here it can't be, or nobody counts what disks deliver."""
+    before = read_by("self")
+    for name in os.listdir(folder):
+        if name.endswith(".experts"):
+            fd = os.open(os.path.join(folder, name), os.O_RDONLY)
+            os.fsync(fd)  # what is not written yet stays
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(fd)
+    with open(os.path.join(folder, "layer-001.experts"), "rb") as file:
+        file.read(EXPERT)
+    return read_by("self") > before
+
+
+def test_the_disk_is_the_disk():
+    """The figure called disk is what the system says that disks delivered, and is 0 where the page cache had all."""
+    with tempfile.TemporaryDirectory(dir=ROOT + "/build") as scratch:  # /tmp may be memory
+        copy = shutil.copytree(ROOT + "/models/demo", scratch + "/demo")
+        if not os.path.exists("/proc/self/io") or not forget(copy):
+            return
+        model = ["--model", copy, *MODEL[2:], "--max-tokens", "7", "--io", "buffered"]
+        for layer in range(1, 7):
+            open(copy + "/layer-%03d.experts" % layer, "rb").read()
+        s = Chat(model + ["--no-session"], env=environment(TERM="linux"), columns=220, rows=70)
+        s.until("Send a message")
+        s.keys("\x1bs", "no experts used yet")
+        s.say("hello there")  # has the program's own pages, too
+        delivered, disk = read_by(s.process.pid), s.pane()["disk"]["since start"]
+
+        def turn(text):
+            before = read_by(s.process.pid)
+            s.say(text)
+            return read_by(s.process.pid) - before, s.pane()["disk"]["turn"], s.pane()["turn"][6]
+
+        for text in ("And then?", "hello there"):
+            moved, told, read = turn(text)
+            # a block of the file system's own may be missing, which is then the disk's, or a page of the program's
+            expect(read > 100 * EXPERT and told <= 1.006 * moved < 8 * EXPERT and told < EXPERT, "all is in the page cache: %d, %d" % (moved, told))
+            expect(moved or s.row()["token"][0] == 0, s.text())
+        forget(copy)
+        moved, told, read = turn("And then?")
+        expect(read / 2 < told <= read and told <= 1.006 * moved, "%d of %d from the disk, %d by the system" % (told, read, moved))
+        expect(s.row()["token"][0] > s.row()["token"][1], s.text())
+        turn("hello there")  # what the system read ahead counts with the next reads
+        moved, told = read_by(s.process.pid) - delivered, s.pane()["disk"]["since start"] - disk
+        expect(abs(moved - told) < 0.02 * moved + 2 * EXPERT, "%d from the disk, %d by the system" % (told, moved))
+        s.send("/quit\r")
+        same(s.finish(), 0)
+        forget(copy)
+        last = json.loads(run(["run", "--json", *model, "-p", "hello there"]).stdout)
+        disk = last["experts"]["bytes_read"] - last["experts"]["bytes_cached"]
+        expect(0 < disk <= last["process"]["disk_bytes_since"] + EXPERT, last)
 
 
 def check_sums(tokens, last):
