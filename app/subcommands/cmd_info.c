@@ -204,6 +204,31 @@ static void print_shape(const struct moe_description *about)
         printf("%-18s%s, as its maker suggests\n", "sampling", suggested);
 }
 
+static struct room_needed needed_by(const struct moe_description *about, uint64_t cold)
+{
+    return (struct room_needed){about->declared_bytes > about->package_bytes ? about->declared_bytes
+                                                                             : about->package_bytes,
+                                about->resident_bytes, about->all_experts_bytes, cold, about->n_moe_layers};
+}
+
+// How fast: by the plan of a model that runs here, else about right, with this --expert-cache. Returns the sentence.
+static char *speed_words(char out[ROOM_SPEED_SIZE], const struct moe_description *about, const struct figures *figures,
+                         uint64_t budget)
+{
+    const struct moe_cache_plan *plan = &figures->plan;
+    struct room_speed speed = {.cold_bytes = figures->cold_bytes};
+    if (!*figures->refused) {
+        speed.here = true;
+        speed.cached = plan_cached(plan);
+        speed.disk_bytes_per_s = (double)plan->disk_bytes_per_s;
+        return room_here_speed(out, &speed);
+    }
+    struct room_here here = room_here_look();
+    struct room_needed needed = needed_by(about, figures->cold_bytes);
+    speed.cached = room_here_cached(&here, &needed, budget);
+    return room_here_speed(out, &speed);
+}
+
 // What a conversation takes; its line is not ended.
 static void print_conversation(const struct moe_description *about)
 {
@@ -214,7 +239,7 @@ static void print_conversation(const struct moe_description *about)
         printf("; and %s of states, however long it is", format_bytes(a, sizeof a, about->state_bytes));
 }
 
-static void print_memory(const struct moe_description *about, const struct figures *figures)
+static void print_memory(const struct moe_description *about, const struct figures *figures, uint64_t budget)
 {
     char a[FORMAT_SIZE], b[FORMAT_SIZE];
     printf("%-18s%s%s\n", "resident weights", format_bytes(a, sizeof a, about->resident_bytes),
@@ -223,9 +248,10 @@ static void print_memory(const struct moe_description *about, const struct figur
     printf("%-18s%" PRIu64 " of %s%s, %s in total\n", "routed experts", figures->experts, differ ? "up to " : "",
            format_bytes(a, sizeof a, about->expert_bytes), format_bytes(b, sizeof b, about->all_experts_bytes));
     printf("%-18s%s with nothing cached\n", "a token reads", format_bytes(a, sizeof a, figures->cold_bytes));
-    char words[PLAN_WORDS_SIZE];
+    char words[PLAN_WORDS_SIZE], speed[ROOM_SPEED_SIZE];
+    printf("%-18s%s\n", "speed", speed_words(speed, about, figures, budget));
     printf("%-18s%s\n", figures->error ? "can't run" : "expert cache",
-           *figures->refused ? figures->refused : plan_words(words, sizeof words, &figures->plan));
+           *figures->refused ? figures->refused : plan_without_speeds(words, sizeof words, &figures->plan));
     if (!*figures->refused && *plan_warning(words, sizeof words, &figures->plan, false))
         printf("%-18s%s\n", "", words);
     print_conversation(about);
@@ -279,19 +305,12 @@ static struct talk find_talk(struct moe_description *about, const char *director
     return talk;
 }
 
-// How fast, and whether there is room for it here.
-static void print_here(const struct moe_description *about, uint64_t cold, uint64_t budget)
+// Whether there is room for it here.
+static void print_here(const struct moe_description *about, uint64_t cold)
 {
     char a[FORMAT_SIZE], b[FORMAT_SIZE];
     struct room_here here = room_here_look();
-    struct room_needed needed = {about->declared_bytes > about->package_bytes ? about->declared_bytes
-                                                                              : about->package_bytes,
-                                 about->resident_bytes, about->all_experts_bytes, cold, about->n_moe_layers};
-    double cached = room_here_cached(&here, &needed, budget);
-    room_here_speeds(a, sizeof a, cold, 0);
-    room_here_speeds(b, sizeof b, cold, cached);
-    printf("%-18s%s tokens/s with nothing cached, %s with the cache full: of a disk of 1 to 7\n", "speed", a, b);
-    printf("%-18sGB/s, without the time to compute\n", "");
+    struct room_needed needed = needed_by(about, cold);
     printf("%-18s", "here");
     if (here.disk_known)
         printf("%s free on the disk of this folder: %s; ", format_bytes(a, sizeof a, here.disk),
@@ -307,10 +326,10 @@ static bool is_json(const char *path)
 }
 
 // Of a model whose weights are not here: what it will take, and how to get the rest.
-static void print_foreseen(const struct moe_description *about, uint64_t cold, const char *path, uint64_t budget,
-                           const struct moe_err *why)
+static void print_foreseen(const struct moe_description *about, const struct figures *figures, const char *path,
+                           uint64_t budget, const struct moe_err *why)
 {
-    char a[FORMAT_SIZE], b[FORMAT_SIZE], c[FORMAT_SIZE];
+    char a[FORMAT_SIZE], b[FORMAT_SIZE], c[FORMAT_SIZE], speed[ROOM_SPEED_SIZE];
     print_name("name", about->name);
     print_name(is_folder(path) ? "folder" : "file", path);
     print_name("layout", about->layout);
@@ -323,8 +342,9 @@ static void print_foreseen(const struct moe_description *about, uint64_t cold, c
            format_bytes(b, sizeof b, about->all_experts_bytes), format_bytes(c, sizeof c, about->expert_bytes),
            about->foreseen_guess ? "about " : "", about->foreseen_bits);
     printf("%-18sabout %s in memory for good, %s read for a token with nothing cached\n", "needs",
-           format_bytes(a, sizeof a, about->resident_bytes), format_bytes(b, sizeof b, cold));
-    print_here(about, cold, budget);
+           format_bytes(a, sizeof a, about->resident_bytes), format_bytes(b, sizeof b, figures->cold_bytes));
+    printf("%-18s%s\n", "speed", speed_words(speed, about, figures, budget));
+    print_here(about, figures->cold_bytes);
     print_conversation(about);
     fputc('\n', stdout);
     print_name("missing", is_json(path)                                         ? "its weights"
@@ -355,7 +375,7 @@ static bool foresee(struct moe_description *about, const char *path, const struc
     if (options->asked.json)
         *status = print_json(about, &figures, path, false);
     else
-        print_foreseen(about, figures.cold_bytes, path, options->model.expert_cache, err);
+        print_foreseen(about, &figures, path, options->model.expert_cache, err);
     return true;
 }
 
@@ -438,7 +458,7 @@ int cmd_info(const struct options *options)
         print_name("left out", about->left_out);
     print_shape(about);
     print_groups(about);
-    print_memory(about, &figures);
+    print_memory(about, &figures, options->model.expert_cache);
     print_name("tokenizer", talk.tokenizer);
     print_name("turn template", *talk.no_template ? talk.no_template : about->template_name);
     if (about->runs)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/statvfs.h>
 
+#include "app/util/format.h"
 #include "engine/moe.h"
 
 struct room_here room_here_look(void)
@@ -56,5 +57,36 @@ char *room_here_speeds(char *out, size_t size, uint64_t cold_bytes, double cache
         snprintf(out, size, "%.2g-%.0f+", ROOM_SLOW_DISK / bytes, plenty);
     else
         snprintf(out, size, "%.2g-%.2g", ROOM_SLOW_DISK / bytes, ROOM_FAST_DISK / bytes);
+    return out;
+}
+
+// Those of the disk that was measured. Experts are not used evenly, so a full cache has more of them than its share.
+static void speed_of(char out[FORMAT_SIZE], const struct room_speed *speed, double cached)
+{
+    double bytes = (double)speed->cold_bytes * (1 - cached);
+    if (bytes < 1)
+        snprintf(out, FORMAT_SIZE, "no reads");
+    else if (speed->disk_bytes_per_s / bytes > plenty)
+        snprintf(out, FORMAT_SIZE, "over %.0f", plenty);
+    else
+        snprintf(out, FORMAT_SIZE, "%.2g%s", speed->disk_bytes_per_s / bytes, cached > 0 ? " or more" : "");
+}
+
+char *room_here_speed(char out[ROOM_SPEED_SIZE], const struct room_speed *speed)
+{
+    char cold[FORMAT_SIZE], full[FORMAT_SIZE], disk[FORMAT_SIZE], of[2 * FORMAT_SIZE] = "a disk of 1 to 7 GB/s";
+    if (speed->disk_bytes_per_s > 0) {
+        speed_of(cold, speed, 0);
+        speed_of(full, speed, speed->cached);
+        format_bytes(disk, sizeof disk, (uint64_t)speed->disk_bytes_per_s);
+        snprintf(of, sizeof of, "this disk, %s/s", disk);
+    } else {
+        room_here_speeds(cold, sizeof cold, speed->cold_bytes, 0);
+        room_here_speeds(full, sizeof full, speed->cold_bytes, speed->cached);
+    }
+    const char *why = speed->here && speed->disk_bytes_per_s <= 0 ? " (this one could not be measured)" : "";
+    snprintf(out, ROOM_SPEED_SIZE,
+             "%s tokens/s with nothing cached, %s with the cache full: of %s%s, without the time to compute", cold,
+             full, of, why);
     return out;
 }

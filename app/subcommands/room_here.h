@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Whether a model that is not here yet would fit here, and how fast a disk would let it answer.
+// Whether a model that is not here yet would fit here, and how fast a disk lets a model answer.
 #ifndef MOECHAT_APP_SUBCOMMANDS_ROOM_HERE_H
 #define MOECHAT_APP_SUBCOMMANDS_ROOM_HERE_H
 
@@ -32,5 +32,16 @@ double room_here_cached(const struct room_here *here, const struct room_needed *
 // "0.081-0.57": tokens a second that the slow and the fast disk allow, where this share of experts is cached; "no
 // reads" where all are, "over 50" where computing takes longer than that. Returns `out`.
 char *room_here_speeds(char *out, size_t size, uint64_t cold_bytes, double cached);
+
+struct room_speed {
+    uint64_t cold_bytes;     // as in room_needed
+    double cached;           // the share of experts that a full cache has
+    bool here;               // the model is here: its disk was measured
+    double disk_bytes_per_s; // what came of that; 0: nothing that can be relied on
+};
+// "0.61 tokens/s with nothing cached, 1.3 or more with the cache full: of this disk, 7.00 GB/s, without the time to
+// compute"; of the disks above where this one's speed is not known. Returns `out`.
+enum { ROOM_SPEED_SIZE = 256 };
+char *room_here_speed(char out[ROOM_SPEED_SIZE], const struct room_speed *speed);
 
 #endif

@@ -19,23 +19,31 @@ __attribute__((format(printf, 3, 4))) static void add(char *out, size_t size, co
     va_end(arguments);
 }
 
+double plan_cached(const struct moe_cache_plan *plan)
+{
+    uint64_t host = plan->host_only_passes ? 0 : plan->host_slots, slots = plan->slots + host;
+    if (plan->all)
+        return 1;
+    double share = plan->experts ? (double)slots / (double)plan->experts : 0;
+    return share < 1 ? share : 1;
+}
+
 // What the disk allows, a token that takes so long with nothing cached. With a full cache at least as many are there as
 // if experts were used evenly: some are used far more often.
 static void add_speeds(char *out, size_t size, const struct moe_cache_plan *plan, double seconds)
 {
-    uint64_t host = plan->host_only_passes ? 0 : plan->host_slots, slots = plan->slots + host;
-    double there = plan->experts ? (double)slots / (double)plan->experts : 0;
+    double there = plan_cached(plan);
     if (seconds < 0.02) // computing takes longer
         return;
     add(out, size, ": %.2g tokens/s", 1 / seconds);
-    if (plan->all || there >= 1)
+    if (there >= 1)
         add(out, size, ", and no reads once every expert was used");
     else
         add(out, size, ", with the cache full %.2g or more", 1 / (seconds * (1 - there)));
     add(out, size, ", without the time to compute");
 }
 
-char *plan_words(char *out, size_t size, const struct moe_cache_plan *plan)
+static char *write_plan(char *out, size_t size, const struct moe_cache_plan *plan, bool speeds)
 {
     char a[FORMAT_SIZE], b[FORMAT_SIZE];
     *out = 0;
@@ -70,12 +78,23 @@ char *plan_words(char *out, size_t size, const struct moe_cache_plan *plan)
         else
             add(out, size, ", about %s", format_duration(b, sizeof b, seconds));
         add(out, size, " (disk %s/s, %u reader%s, %s)", a, plan->readers, format_s(plan->readers), how);
-        add_speeds(out, size, plan, seconds);
+        if (speeds)
+            add_speeds(out, size, plan, seconds);
     } else if (plan->readers) {
         add(out, size, " (%u reader%s, %s)", plan->readers, format_s(plan->readers), how);
     }
     add(out, size, ".");
     return out;
+}
+
+char *plan_words(char *out, size_t size, const struct moe_cache_plan *plan)
+{
+    return write_plan(out, size, plan, true);
+}
+
+char *plan_without_speeds(char *out, size_t size, const struct moe_cache_plan *plan)
+{
+    return write_plan(out, size, plan, false);
 }
 
 char *plan_context(char *out, size_t size, const struct context_figures *figures)

@@ -196,6 +196,20 @@ def test_info_before_the_download():
         same((name, "state_bytes" in about, told_of is not None), (name, states, states))
 
 
+def test_info_says_how_fast():
+    """Of a model that is here and of what will be one in the same words: of this disk, where it could be measured."""
+    row = re.compile(r"^speed +(.*) tokens/s with nothing cached, (.*) with the cache full: of (.*), without the time to compute$", re.M)
+    told = lambda *asked: row.search(run(["info", *asked]).stdout.decode()).groups()
+    ahead = ("over 50", "no reads", "a disk of 1 to 7 GB/s")
+    same(told(os.path.join(ROOT, "tests", "golden", "ck-moonlight", "checkpoint", "config.json")), ahead)
+    same(told(os.path.join(ROOT, "tests", "golden", "ck-moonlight", "checkpoint")), ahead)  # needs convert first
+    large = told(os.path.join(ROOT, "tests", "bench", "configs", "deepseek-v3.json"), "--expert-cache", "184GB")
+    same(large, ("0.087-0.61", "0.17-1.2", "a disk of 1 to 7 GB/s"))
+    demo = os.path.join(ROOT, "models", "demo")
+    for asked, full in ((["8M"], "over 50"), (["all"], "no reads")):  # too small to measure a disk with
+        same(told(demo, "--expert-cache", *asked), ("over 50", full, "a disk of 1 to 7 GB/s (this one could not be measured)"))
+
+
 def test_info_says_which_file_lacks_how_much():
     """Of a split GGUF and of a folder of two safetensors, of which one is cut or not there, by any name of it."""
     for model, last, own in (("gguf-v3-ud", "v3-ud-00003-of-00003.gguf", "GGUF, 2 of 3 parts"),

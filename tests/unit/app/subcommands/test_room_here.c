@@ -2,6 +2,8 @@
 // Whether a model would fit here, at the edges; the share of its experts that a cache holds; speeds in words.
 #include "app/subcommands/room_here.h"
 
+#include <string.h>
+
 #include "engine/moe.h"
 #include "tests/harness.h"
 
@@ -43,8 +45,37 @@ static void speeds_are_told(struct harness *t)
     CHECK_STR(t, room_here_speeds(out, sizeof out, 10000000, 0), "over 50");
 }
 
+static void a_model_that_is_here_tells_its_own_disk(struct harness *t)
+{
+    char out[ROOM_SPEED_SIZE];
+    struct room_speed speed = {.cold_bytes = 1000000000, .cached = 0.5, .here = true, .disk_bytes_per_s = 5e8};
+    CHECK_STR(
+        t, room_here_speed(out, &speed),
+        "0.5 tokens/s with nothing cached, 1 or more with the cache full: of this disk, 500 MB/s, without the time "
+        "to compute");
+    speed.cached = 1;
+    CHECK_STR(
+        t, room_here_speed(out, &speed),
+        "0.5 tokens/s with nothing cached, no reads with the cache full: of this disk, 500 MB/s, without the time "
+        "to compute");
+    speed = (struct room_speed){.cold_bytes = 10000000, .cached = 0.5, .here = true, .disk_bytes_per_s = 5e8};
+    CHECK(t, strstr(room_here_speed(out, &speed), "50 tokens/s with nothing cached, over 50 with the cache full: ") ==
+                 out);
+    speed = (struct room_speed){.cold_bytes = 1000000000, .cached = 0.5, .here = true}; // not known of its disk
+    CHECK_STR(
+        t, room_here_speed(out, &speed),
+        "1-7 tokens/s with nothing cached, 2-14 with the cache full: of a disk of 1 to 7 GB/s (this one could not "
+        "be measured), without the time to compute");
+    speed.here = false;
+    CHECK_STR(
+        t, room_here_speed(out, &speed),
+        "1-7 tokens/s with nothing cached, 2-14 with the cache full: of a disk of 1 to 7 GB/s, without the time to "
+        "compute");
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(fits_to_the_byte), TEST(shares_of_experts), TEST(speeds_are_told)};
+    static const struct harness_test tests[] = {TEST(fits_to_the_byte), TEST(shares_of_experts), TEST(speeds_are_told),
+                                                TEST(a_model_that_is_here_tells_its_own_disk)};
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -279,6 +279,8 @@ static void plans_in_words(struct harness *t)
         "nothing cached "
         "reads 11.5 GB, about 1.6 s (disk 7.00 GB/s, 8 readers, past the page cache): 0.61 tokens/s, with the cache "
         "full 0.63 or more, without the time to compute.");
+    CHECK(t, strstr(plan_without_speeds(words, sizeof words, &plan), "past the page cache).") != NULL);
+    CHECK(t, plan_cached(&plan) == 464.0 / 14848);
     CHECK_STR(t, plan_warning(words, sizeof words, &plan, false), "");
     plan.host_slots = 14848 / 2;
     CHECK(t,
@@ -286,8 +288,11 @@ static void plans_in_words(struct harness *t)
     plan.host_only_passes = true; // those keep nothing
     CHECK(t,
           strstr(plan_words(words, sizeof words, &plan), ": 0.61 tokens/s, with the cache full 0.63 or more") != NULL);
+    CHECK(t, plan_cached(&plan) == 464.0 / 14848);
     plan.host_only_passes = false;
+    CHECK(t, plan_cached(&plan) == (464.0 + 7424) / 14848);
     plan.all = true;
+    CHECK(t, plan_cached(&plan) == 1);
     CHECK(t, strstr(plan_words(words, sizeof words, &plan),
                     "0.61 tokens/s, and no reads once every expert was used, ") != NULL);
     plan.all = false;
