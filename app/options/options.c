@@ -434,6 +434,7 @@ static bool refuse_command(const char *word, struct options_error *error)
 bool options_parse(struct options *options, int argc, char **argv, struct options_error *error)
 {
     int at = 1;
+    options->program = argc > 0 ? argv[0] : NULL;
     if (at < argc && argv[at][0] != '-') {
         if (find_command(argv[at], &options->command))
             at++;

@@ -31,6 +31,7 @@ enum command {
 
 struct options {
     enum command command;
+    const char *program; // as it was typed, argv[0]
     struct model_settings model;
     struct talk_settings talk;
     struct command_settings asked; // of the command

@@ -20,6 +20,8 @@ int cmd_sessions(const struct options *options);
 
 // Appends what to type, in a shell, with a model that runs as it is: to chat, or, where it has no tokenizer that works,
 // to score tokens. False: no memory.
-bool cmd_next(struct bytes *out, const char *directory, bool talks); // cmd_info.c
+bool cmd_next(struct bytes *out, const struct options *options, const char *directory, bool talks); // cmd_info.c
+// This program, as it was typed, and these words behind it: "./moechat sessions prune NAME". False: no memory.
+bool cmd_typed(struct bytes *out, const struct options *options, const char *words);
 
 #endif

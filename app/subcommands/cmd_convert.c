@@ -66,7 +66,7 @@ static bool confirm(void *context, const struct moe_consumption *what)
     return !stopped(converting) && answered && (strcmp(answer, "yes\n") == 0 || strcmp(answer, "yes") == 0);
 }
 
-static void say_end(const char *target)
+static void say_end(const struct options *options, const char *target)
 {
     struct rusage usage;
     struct moe_description *about = calloc(1, sizeof *about);
@@ -75,7 +75,7 @@ static void say_end(const char *target)
     struct bytes word = {0};
     struct model_tokenizer own = {.tokenizer = NULL};
     if (about && moe_inspect(target, about, &err) == 0 && getrusage(RUSAGE_SELF, &usage) == 0 &&
-        cmd_next(&word, target, model_tokenizer_open(target, about, &own, &err) == 0))
+        cmd_next(&word, options, target, model_tokenizer_open(target, about, &own, &err) == 0))
         report("%s: done, %s (peak memory %s); try %s", target, format_bytes(size, sizeof size, about->package_bytes),
                format_bytes(memory, sizeof memory, (uint64_t)usage.ru_maxrss * 1024), word.data);
     tok_close(own.tokenizer);
@@ -153,7 +153,7 @@ int cmd_convert(const struct options *options)
     if (!code) {
         if (no_template)
             report("%s; choose one with --template when you chat", no_template);
-        say_end(options->asked.more[0]);
+        say_end(options, options->asked.more[0]);
         if (options->asked.consume)
             report("%s: has no experts left and may be removed", options->asked.operand);
         return STATUS_DONE;

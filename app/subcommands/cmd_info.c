@@ -327,7 +327,7 @@ static bool is_json(const char *path)
 
 // Of a model whose weights are not here: what it will take, and how to get the rest.
 static void print_foreseen(const struct moe_description *about, const struct figures *figures, const char *path,
-                           uint64_t budget, const struct moe_err *why)
+                           const struct options *options, const struct moe_err *why)
 {
     char a[FORMAT_SIZE], b[FORMAT_SIZE], c[FORMAT_SIZE], speed[ROOM_SPEED_SIZE];
     print_name("name", about->name);
@@ -343,19 +343,24 @@ static void print_foreseen(const struct moe_description *about, const struct fig
            about->foreseen_guess ? "about " : "", about->foreseen_bits);
     printf("%-18sabout %s in memory for good, %s read for a token with nothing cached\n", "needs",
            format_bytes(a, sizeof a, about->resident_bytes), format_bytes(b, sizeof b, figures->cold_bytes));
-    printf("%-18s%s\n", "speed", speed_words(speed, about, figures, budget));
+    printf("%-18s%s\n", "speed", speed_words(speed, about, figures, options->model.expert_cache));
     print_here(about, figures->cold_bytes);
     print_conversation(about);
     fputc('\n', stdout);
     print_name("missing", is_json(path)                                         ? "its weights"
                           : why->cause == MOE_CAUSE_POINTER || !*about->missing ? why->text
                                                                                 : about->missing);
+    struct bytes again = {0};
+    const char *info = cmd_typed(&again, options, " info DIR") ? again.data : "moechat info DIR";
     if (why->cause == MOE_CAUSE_POINTER)
-        puts("next              git lfs pull, then moechat info DIR");
+        printf("next              git lfs pull, then %s\n", info);
     else
-        puts("next              hf download REPOSITORY --local-dir DIR   (goes on where it was cut off; docs/models.md "
-             "names\n"
-             "                  repositories), then moechat info DIR");
+        printf(
+            "next              hf download REPOSITORY --local-dir DIR   (goes on where it was cut off; docs/models.md "
+            "names\n"
+            "                  repositories), then %s\n",
+            info);
+    bytes_release(&again);
 }
 
 // Its weights are not here, or not all of them. False: nothing can be told, and *err says why not.
@@ -375,29 +380,37 @@ static bool foresee(struct moe_description *about, const char *path, const struc
     if (options->asked.json)
         *status = print_json(about, &figures, path, false);
     else
-        print_foreseen(about, &figures, path, options->model.expert_cache, err);
+        print_foreseen(about, &figures, path, options, err);
     return true;
 }
 
-bool cmd_next(struct bytes *out, const char *directory, bool talks)
+bool cmd_typed(struct bytes *out, const struct options *options, const char *words)
 {
-    static const char chat[] = "moechat -m ", score[] = "moechat eval -m ", tokens[] = " --tokens FILE";
-    return bytes_append(out, talks ? chat : score, strlen(talks ? chat : score)) && quote_shell(out, directory) &&
+    return quote_program(out, options->program) && bytes_append(out, words, strlen(words));
+}
+
+bool cmd_next(struct bytes *out, const struct options *options, const char *directory, bool talks)
+{
+    static const char tokens[] = " --tokens FILE";
+    return cmd_typed(out, options, talks ? " -m " : " eval -m ") && quote_shell(out, directory) &&
            (talks || bytes_append(out, tokens, strlen(tokens)));
 }
 
 // What to type.
-static void print_next(const struct moe_description *about, const struct talk *talk, const char *directory)
+static void print_next(const struct moe_description *about, const struct options *options, const struct talk *talk,
+                       const char *directory)
 {
     char size[FORMAT_SIZE], spare[FORMAT_SIZE];
     struct bytes word = {0};
     format_bytes(size, sizeof size, about->package_bytes);
     if (!about->runs)
-        printf("%-18smoechat convert %s NEWDIR (takes %s; %s more of the disk must be free)\n", "next",
-               quote_shell(&word, directory) ? word.data : "DIR", size,
-               format_bytes(spare, sizeof spare, MOE_CONVERT_SPARE));
+        printf("%-18s%s NEWDIR (takes %s; %s more of the disk must be free)\n", "next",
+               cmd_typed(&word, options, " convert ") && quote_shell(&word, directory) ? word.data
+                                                                                       : "moechat convert DIR",
+               size, format_bytes(spare, sizeof spare, MOE_CONVERT_SPARE));
     else
-        printf("%-18s%s%s\n", "next", cmd_next(&word, directory, talk->has_tokenizer) ? word.data : "moechat -m DIR",
+        printf("%-18s%s%s\n", "next",
+               cmd_next(&word, options, directory, talk->has_tokenizer) ? word.data : "moechat -m DIR",
                talk->has_tokenizer && *talk->no_template ? " --template NAME" : "");
     bytes_release(&word);
     if (about->expert_reads == MOE_FOLDER_READS)
@@ -463,7 +476,7 @@ int cmd_info(const struct options *options)
     print_name("turn template", *talk.no_template ? talk.no_template : about->template_name);
     if (about->runs)
         print_name("fingerprint", about->fingerprint);
-    print_next(about, &talk, directory);
+    print_next(about, options, &talk, directory);
     if (options->asked.verify)
         puts(about->package ? "All checksums match." : "All was read, and every scale is a finite number.");
 release:

@@ -30,6 +30,7 @@ struct offer {
 
 struct offers {
     const char *from; // for people
+    const struct options *options;
     struct moe_listing listing;
     struct room_here here;
     struct offer *all; // [listing.n_models], the smallest first
@@ -265,7 +266,9 @@ static void print_best(const struct offers *offers)
         printf("%-18sthe list has no %s, which the model needs\n", "",
                offers->listing.has_config ? "tokenizer" : "config.json");
     printf("%-18s%s\n", fits ? "next" : "where it fits", command(&typed, offers) ? typed.data : "");
-    puts("                  (goes on where it was cut off), then moechat info DIR");
+    bytes_release(&typed); // empty again
+    printf("                  (goes on where it was cut off), then %s\n",
+           cmd_typed(&typed, offers->options, " info DIR") ? typed.data : "moechat info DIR");
     bytes_release(&typed);
 }
 
@@ -401,7 +404,7 @@ int cmd_info_list(const struct options *options)
         return STATUS_USAGE;
     }
     const char *path = options->asked.list, *from = strcmp(path, "-") == 0 ? "standard input" : path;
-    struct offers offers = {.from = from};
+    struct offers offers = {.from = from, .options = options};
     int status = STATUS_MODEL, failed = read_list(path, &text);
     if (failed)
         report("%s: %s", from, failed == EFBIG ? "is too large to be a list of files" : strerror(failed));

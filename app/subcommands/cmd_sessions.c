@@ -263,9 +263,10 @@ static int refuse_damaged(const struct request *request, const char *name)
 }
 
 // Says what compacting left, or pruning took.
-static void say_branches(const struct manifest *manifest, const char *name, bool pruned)
+static void say_branches(const struct request *request, const struct manifest *manifest, const char *name, bool pruned)
 {
     char bytes[FORMAT_SIZE];
+    struct bytes typed = {0};
     size_t others = branches_count(manifest) - 1;
     if (!others)
         return;
@@ -273,8 +274,10 @@ static void say_branches(const struct manifest *manifest, const char *name, bool
     if (pruned)
         printf("%s: removed %zu other branch%s, %s with their text\n", name, others, others == 1 ? "" : "es", bytes);
     else
-        printf("%s: %zu other branch%s, %s, kept; moechat sessions prune %s removes %s\n", name, others,
-               others == 1 ? "" : "es", bytes, name, others == 1 ? "it" : "them");
+        printf("%s: %zu other branch%s, %s, kept; %s %s removes %s\n", name, others, others == 1 ? "" : "es", bytes,
+               cmd_typed(&typed, request->options, " sessions prune") ? typed.data : "moechat sessions prune", name,
+               others == 1 ? "it" : "them");
+    bytes_release(&typed);
 }
 
 static int compact_all(const struct request *request, bool prune)
@@ -306,7 +309,7 @@ static int compact_all(const struct request *request, bool prune)
             printf("%s: KV cache%s %s -> %s\n", name, states,
                    format_bytes(before, sizeof before, found.entries[i].kv_bytes),
                    format_bytes(after, sizeof after, store_kv_bytes(&request->store, name)));
-            say_branches(&found.entries[i].manifest, name, prune);
+            say_branches(request, &found.entries[i].manifest, name, prune);
         }
         saved_content_release(&content);
         saved_close(saved);

@@ -542,6 +542,7 @@ int talk_prepare(struct talk *talk, const struct options *options)
     struct store_error error;
     struct seed_setting *seed = &talk->settings.seed;
     talk->model = &options->model;
+    talk->program = options->program;
     talk->settings = options_talk(options);
     if (!seed->given)
         seed->number = talk_settings_random_seed();

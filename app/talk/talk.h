@@ -30,6 +30,7 @@ struct talk {
     struct talk_settings settings; // as they are now
     struct talk_settings began;    // as they were asked for, or as the model's maker suggests
     const struct model_settings *model;
+    const char *program;    // as it was typed
     struct backend backend; // until the worker takes it over
     struct worker *worker;
     struct chat chat;

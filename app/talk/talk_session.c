@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/talk/talk_parts.h"
+#include "app/util/quote.h"
 #include "app/view/cells.h"
 
 // Of a session that was to be made with its first message.
@@ -415,14 +416,19 @@ void talk_do_delete(struct talk *talk, const struct line *line)
 // On its own line where a terminal would cut the command.
 static void say_resume(struct talk *talk)
 {
-    char line[2 * STORE_NAME_SIZE + 64];
-    snprintf(line, sizeof line, "Saved as \"%s\"; moechat --session %s resumes it.", talk->session, talk->session);
-    if (talk->scripted || cells_width(line, strlen(line)) <= talk->face->columns(talk->self)) {
-        talk_say(talk, "%s", line);
-        return;
+    static const char option[] = " --session ";
+    struct bytes command = {0};
+    bool fine = quote_program(&command, talk->program) && bytes_append(&command, option, strlen(option)) &&
+                bytes_append(&command, talk->session, strlen(talk->session));
+    const char *shown = fine ? command.data : "moechat --continue"; // no memory
+    int width = cells_width(shown, strlen(shown)) + cells_width(talk->session, strlen(talk->session));
+    if (talk->scripted || width + (int)strlen("Saved as \"\";  resumes it.") <= talk->face->columns(talk->self)) {
+        talk_say(talk, "Saved as \"%s\"; %s resumes it.", talk->session, shown);
+    } else {
+        talk_say(talk, "Saved as \"%s\"; this resumes it:", talk->session);
+        talk_say(talk, "%s", shown);
     }
-    talk_say(talk, "Saved as \"%s\"; this resumes it:", talk->session);
-    talk_say(talk, "moechat --session %s", talk->session);
+    bytes_release(&command);
 }
 
 void talk_finish_session(struct talk *talk)

@@ -45,3 +45,8 @@ bool quote_shell(struct bytes *out, const char *text)
     }
     return fine && append_text(out, "'");
 }
+
+bool quote_program(struct bytes *out, const char *argv0)
+{
+    return argv0 && strchr(argv0, '/') ? quote_shell(out, argv0) : append_text(out, "moechat");
+}

@@ -9,5 +9,8 @@
 // bytes that a terminal would act on or hide as $'\033'. A first - becomes ./-, so that it is no option. False: no
 // memory.
 bool quote_shell(struct bytes *out, const char *text);
+// Appends what calls this program again, for a command that is shown: its path as it was typed (`argv0`; NULL: not
+// known), else its name, which the shell then found by itself. False: no memory.
+bool quote_program(struct bytes *out, const char *argv0);
 
 #endif

@@ -43,9 +43,10 @@ def script(text):
 
 
 def run(args, stdin=b"", env=None, together=False, **more):
-    """With `together` its standard error goes where its standard output does, in their order."""
+    """With `together` its standard error goes where its standard output does, in their order. As typed where it is installed."""
     more.setdefault("stdout", subprocess.PIPE)
-    return subprocess.run([PROGRAM] + args, input=stdin, stderr=subprocess.STDOUT if together else subprocess.PIPE,
+    more.setdefault("executable", PROGRAM)
+    return subprocess.run(["moechat"] + args, input=stdin, stderr=subprocess.STDOUT if together else subprocess.PIPE,
                           env=env or environment(), timeout=DEADLINE, **more)
 
 
@@ -65,8 +66,9 @@ class Terminal:
             os.setsid()
             fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
 
-        command = (["sh", "-mc", shell] if shell else []) + [PROGRAM] + args  # the shell's $0 and $@
-        self.process = subprocess.Popen(command, env=env or environment(), preexec_fn=own_terminal, **files)
+        command = ["sh", "-mc", shell, PROGRAM] + args if shell else ["moechat"] + args  # the shell's $0 and $@
+        self.process = subprocess.Popen(command, executable=None if shell else PROGRAM, env=env or environment(),
+                                        preexec_fn=own_terminal, **files)
 
     def read(self, seconds):
         ready, _, _ = select.select([self.master], [], [], seconds)

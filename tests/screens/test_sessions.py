@@ -1352,6 +1352,31 @@ def test_the_command_that_resumes_is_not_cut():
         expect(line in end and (len(name) < 40 or b"\r\nmoechat --session " + name.encode() + b"\r\n" in end), end)
 
 
+def test_what_is_printed_can_be_typed():
+    """The command that resumes, and what info says is next, as the program was called: from a clone it is not in PATH."""
+    folder = tempfile.mkdtemp(prefix="it's here ", dir=SCRATCH)
+    os.symlink(PROGRAM, os.path.join(folder, "moechat"))
+    env = environment(PATH=folder + ":" + os.environ["PATH"])
+    elsewhere = environment(PATH="/usr/bin:/bin")
+    for typed, where, env in (("./moechat", folder, elsewhere), (folder + "/moechat", "/", elsewhere), ("moechat", "/", env)):
+        name = "typed-%d" % len(names())
+        more = ["--plain"] + script(ECHO)
+        run_there = lambda args, **more: subprocess.run(args, cwd=where, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=DEADLINE, **more)
+        said = run_there([typed, "--session", name] + more, input=b"one\n").stdout.decode()
+        command = re.search(r'(?m)^Saved as "%s"; (.*) resumes it\.$|^(.*moechat.* --session %s)$' % (name, name), said)
+        command = command.group(1) or command.group(2)
+        same(command.startswith("moechat "), typed == "moechat")
+        again = run_there(["sh", "-c", command + ' "$@"', "sh"] + more, input=b"")
+        same(again.returncode, 0)
+        expect(b'Session "%s": 2 messages' % name.encode() in again.stdout, again.stdout)
+        told = run_there([typed, "info", DEMO]).stdout.decode()
+        command = re.search("(?m)^next +(.*)$", told).group(1)
+        again = run_there(["sh", "-c", command + " --plain --no-session --device ref --max-tokens 2", "sh"], input=b"hello\n")
+        same((again.returncode, b"moechat-demo on plain C" in again.stdout), (0, True))
+        same(command.startswith("moechat "), typed == "moechat")
+        run(["sessions", "rm", name])
+
+
 DAMAGED = b"[This message is damaged on the disk and can't be read.]"
 
 

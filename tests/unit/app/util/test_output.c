@@ -218,6 +218,14 @@ static void quoted(struct harness *t, const char *text, const char *want)
     bytes_release(&word);
 }
 
+static void called_again(struct harness *t, const char *argv0, const char *want)
+{
+    struct bytes word = {0};
+    CHECK(t, quote_program(&word, argv0));
+    CHECK_STR(t, word.data, want);
+    bytes_release(&word);
+}
+
 static void words_for_a_shell(struct harness *t)
 {
     quoted(t, "/models/DeepSeek-V3_Q4.gguf", "/models/DeepSeek-V3_Q4.gguf");
@@ -236,6 +244,12 @@ static void words_for_a_shell(struct harness *t)
            "$'\\342\\200\\2560'");
     quoted(t, "\xe2\x80", "$'\\342\\200'");
     quoted(t, "\xff.", "$'\\377.'");
+    called_again(t, "./moechat", "./moechat");
+    called_again(t, "/a b/moe=chat", "'/a b/moe=chat'");
+    called_again(t, "build/asan/moechat", "build/asan/moechat");
+    called_again(t, "moechat", "moechat");
+    called_again(t, "mc", "moechat"); // whatever a shell or a login calls it
+    called_again(t, NULL, "moechat");
 }
 
 static void reals_that_are_none_are_null(struct harness *t)
