@@ -394,7 +394,8 @@ const struct option_row options_table[] = {
      .commands = FOR_TALK,
      .help =
          "Disk space for the KV caches of all sessions; when rows are saved, those of the least recently used others "
-         "go first, their text stays. 0 saves text only, and takes nothing from others. [4GiB]"},
+         "go first, their text stays. A conversation that needs more by itself keeps its text alone, and says so when "
+         "it comes near. 0 saves text only, and takes nothing from others. [4GiB]"},
     {.name = "plain",
      .variable = "MOECHAT_PLAIN",
      FLAG(talk.face.plain),

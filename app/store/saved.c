@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -474,18 +475,36 @@ static void say(struct store_error *error, const struct store_error *more)
         snprintf(error->text + at, sizeof error->text - at, "%s%s", at ? "; " : "", more->text);
 }
 
+// On the disk, of the conversation without its other branches.
+static uint64_t kept_bytes(const struct saved *saved)
+{
+    return manifest_row_bytes(&saved->manifest) + manifest_state_bytes(&saved->manifest);
+}
+
+// A size to type behind --kv-cap, with which rows of so many bytes can become twice as many.
+static char *larger_cap(char *out, size_t size, uint64_t bytes)
+{
+    static const char *const units[] = {"", "KB", "MB", "GB", "TB", "PB", "EB"};
+    size_t unit = 0;
+    double amount = 2 * (double)bytes;
+    for (; amount > 999; amount /= 1000)
+        unit++;
+    snprintf(out, size, "%.0f%s", ceil(amount), units[unit]);
+    return out;
+}
+
 // Over the cap by itself: gives up dead bytes first, then the other branches' rows. False: that is not enough, or
 // failed, and *error says why.
 static bool shrink(struct saved *saved, struct store_error *error)
 {
     struct manifest *manifest = &saved->manifest;
-    char own[FORMAT_SIZE], cap[FORMAT_SIZE];
-    uint64_t bytes = manifest_row_bytes(manifest) + manifest_state_bytes(manifest);
+    char own[FORMAT_SIZE], cap[FORMAT_SIZE], larger[FORMAT_SIZE];
+    uint64_t bytes = kept_bytes(saved);
     bool branches = bytes + manifest_other_row_bytes(manifest) > saved->store->kv_cap;
     format_bytes(cap, sizeof cap, saved->store->kv_cap);
     if (bytes > saved->store->kv_cap) {
-        store_fail(error, STORE_OK, "the KV cache of this conversation (%s) is over --kv-cap (%s)",
-                   format_bytes(own, sizeof own, bytes), cap);
+        store_fail(error, STORE_OK, "the KV cache of this conversation (%s) is over --kv-cap (%s; %s would keep it)",
+                   format_bytes(own, sizeof own, bytes), cap, larger_cap(larger, sizeof larger, bytes));
         return false;
     }
     struct store_error failed;
@@ -517,6 +536,21 @@ static void drop_rows(struct saved *saved, struct store_error *error)
     store_fail(error, STORE_OK, "%.600s; only the text is saved", why.text);
 }
 
+// Once, while all of it is on the disk still: whoever leaves now and comes back with a larger cap reads nothing again.
+static void tell_of_cap(struct saved *saved, struct store_error *error)
+{
+    char own[FORMAT_SIZE], cap[FORMAT_SIZE], larger[FORMAT_SIZE];
+    uint64_t bytes = kept_bytes(saved), most = saved->store->kv_cap;
+    if (saved->cap_told || bytes < most / 4 * 3)
+        return;
+    saved->cap_told = true;
+    store_fail(error, STORE_OK,
+               "the KV cache of this conversation (%s) nears --kv-cap (%s), beyond which only the text is saved; "
+               "continue it with --kv-cap %s to keep all of it",
+               format_bytes(own, sizeof own, bytes), format_bytes(cap, sizeof cap, most),
+               larger_cap(larger, sizeof larger, bytes));
+}
+
 // Keeps the cap over all sessions after rows were added. What does not fit by itself takes nothing from others; only
 // what then stays does, and not before it is known whether the answer that is still to come fits, too.
 static void keep_cap(struct saved *saved, bool answer_follows, struct store_error *error)
@@ -530,6 +564,9 @@ static void keep_cap(struct saved *saved, bool answer_follows, struct store_erro
     if (!fits || answer_follows)
         return;
     store_trim(saved->store, saved->name, &said);
+    say(error, &said);
+    said = (struct store_error){0};
+    tell_of_cap(saved, &said);
     say(error, &said);
 }
 

@@ -19,6 +19,7 @@ struct saved {
     struct own_file transcript, manifest_file;
     bool settled; // a manifest of ours is on the disk, and the other rows' file is gone
     bool over_cap;
+    bool cap_told;                 // that it nears the cap
     bool made;                     // the folder is of our making
     bool cap_owed;                 // rows were added since the cap over all sessions was last seen to
     char rows_of[STORE_NAME_SIZE]; // the damaged session that the manifest's rows are still those of; "": our own

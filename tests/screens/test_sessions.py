@@ -1284,6 +1284,42 @@ def test_models_that_choose_their_rows_and_kimi_linear_go_on_the_next_day():
         leave(t)
 
 
+def test_what_the_cap_keeps_of_rows_and_states():
+    """Of models whose layers choose their rows, and that have states: a byte less than a conversation takes, and as much."""
+    for name in "gguf-v32", "gguf-glm5-next":
+        model = ["-m", os.path.join(ROOT, "tests", "golden", name + "-chat", "checkpoint"), "--device", "ref", "--max-tokens", "6", "--temp", "0"]
+
+        def say(session, i, *cap):
+            """What it answers, how many tokens it had and read, and what else it said."""
+            env = environment(XDG_DATA_HOME=os.path.join(SCRATCH, session))  # the cap is over all sessions of a place
+            result = run(["run", "--json", "-p", "tell me %d" % i, "--session", "one"] + model + list(cap), env=env)
+            same(result.returncode, 0)
+            got = json.loads(result.stdout)
+            return (got["thinking"], got["cached_tokens"], got["prefilled_tokens"]), result.stderr.decode()
+
+        def kept(session):
+            return json.loads(run(["sessions", "--json"], env=environment(XDG_DATA_HOME=os.path.join(SCRATCH, session))).stdout)["sessions"][0]
+
+        whole = name + "-whole"
+        turns = [say(whole, i)[0] for i in range(3)]
+        same(run(["sessions", "compact", "one"], env=environment(XDG_DATA_HOME=os.path.join(SCRATCH, whole))).returncode, 0)
+        about = kept(whole)  # without what its answers thought, which goes first
+        size = about["kv_bytes"]
+        same("state_bytes" in about, name == "gguf-glm5-next")
+        turns.append(say(whole, 3)[0])
+        for session, cap, keeps in (name + "-less", size - 1, False), (name + "-enough", size, True):
+            said = [say(session, i, "--kv-cap", str(cap)) for i in range(3)]
+            same([s[0] for s in said], turns[:3])
+            expect("--kv-cap" not in said[0][1], said[0])
+            expect(("is over --kv-cap (" in said[2][1] and " would keep it); only the text is saved" in said[2][1]) != keeps, said[2])
+            expect(("nears --kv-cap (" in said[2][1]) == keeps, said[2])
+            same((kept(session)["kv_bytes"], kept(session)["cached_tokens"]), (size, about["cached_tokens"]) if keeps else (0, 0))
+            then, words = say(session, 3)
+            same(then, turns[3] if keeps else (turns[3][0], 0, turns[3][1] + turns[3][2]))
+            expect(("its KV cache was dropped to keep --kv-cap; your next message reads" in words) != keeps, words)
+            expect(kept(session)["cached_tokens"] == kept(session)["tokens"] > about["tokens"], "all of it is there again: %r" % kept(session))
+
+
 def test_kimi_k3_talks_in_sections():
     model = ["-m", os.path.join(ROOT, "tests", "golden", "ck-kimi-k3-chat", "checkpoint"), "--device", "ref", "--max-tokens", "5", "--temp", "0"]
     first = ask("Hello", "--session", "k3", *model)  # stopped in its thinking, which is closed and kept
@@ -1804,7 +1840,7 @@ def test_json_is_refused_by_the_verbs_that_print_none():
 
 def test_a_fork_over_the_cap_says_where_it_goes_on():
     """What the cap took is said besides, not in its place."""
-    only = "is over --kv-cap (20 B); only the text is saved\n"
+    only = "is over --kv-cap (20 B; 88 would keep it); only the text is saved\n"
     for typed, args, words in (("/fork apart", ["--session", "over-cap"], '"over-cap" stays as it is, /load returns to it. Each turn is now saved as "apart".'),
                                ("/save late", ["--no-session"], 'Each turn is now saved as "late".')):
         result = run(["--plain", "--kv-cap", "20"] + args + script(ECHO), stdin=("one\n" + typed + "\n").encode(),

@@ -114,11 +114,48 @@ static void what_is_over_the_cap_takes_nothing_from_others(struct harness *t)
     p->store.kv_cap = 2 * ROWS(5) + ROWS(1);
     push(t, p, "big", "a message that is longer than both");
     CHECK_STR(t, p->error.text,
-              "the KV cache of this conversation (280 B) is over --kv-cap (88 B); only the text is saved");
+              "the KV cache of this conversation (280 B) is over --kv-cap (88 B; 560 would keep it); only the text is "
+              "saved");
     CHECK_EQ(t, store_kv_bytes(&p->store, "big"), 0);
     CHECK_EQ(t, store_kv_bytes(&p->store, "a1"), ROWS(5));
     CHECK_EQ(t, store_kv_bytes(&p->store, "a2"), ROWS(5));
     check_session(t, p, "big", "a message that is longer than both", false);
+    close_place(p);
+}
+
+// What a save says after one more message of 4 rows.
+static const char *say_more(struct harness *t, struct place *p, struct saved *saved)
+{
+    CHECK(t, rig_append(saved, TOK_USER, "abc", &p->engine));
+    struct saved_rows rows = rig_rows(&p->engine);
+    CHECK_EQ(t, saved_commit(saved, &rows, &p->error), STORE_OK);
+    return p->error.text;
+}
+
+// While it still fits: whoever comes back with a larger cap keeps all of it. Once, and not for other branches' rows.
+static void a_cap_that_comes_near_is_said_in_time(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "grows");
+    p->store.kv_cap = ROWS(40);
+    for (int i = 0; i < 3; i++)
+        CHECK_STR(t, say_more(t, p, saved), "");
+    saved_cut(saved, 4); // 8 are another branch's
+    p->engine.length = 4;
+    for (int i = 0; i < 6; i++)
+        CHECK_STR(t, say_more(t, p, saved), "");
+    CHECK_EQ(t, p->engine.length, 28);
+    CHECK_STR(t, say_more(t, p, saved),
+              "the KV cache of this conversation (256 B) nears --kv-cap (320 B), beyond which only the text is saved; "
+              "continue it with --kv-cap 512 to keep all of it");
+    CHECK_STR(t, say_more(t, p, saved),
+              "this conversation's KV cache reached --kv-cap (320 B): dropped that of its other branches, whose text "
+              "stays");
+    CHECK_STR(t, say_more(t, p, saved), "");
+    CHECK_STR(t, say_more(t, p, saved),
+              "the KV cache of this conversation (352 B) is over --kv-cap (320 B; 704 would keep it); only the text is "
+              "saved");
+    saved_close(saved);
     close_place(p);
 }
 
@@ -245,6 +282,7 @@ int main(int argc, char **argv)
         TEST(text_takes_no_rows_from_others),
         TEST(states_count_for_the_cap),
         TEST(what_is_over_the_cap_takes_nothing_from_others),
+        TEST(a_cap_that_comes_near_is_said_in_time),
         TEST(an_answer_is_waited_for_before_others_give_way),
         TEST(own_branches_go_before_other_sessions),
         TEST(dead_bytes_go_before_branches),
