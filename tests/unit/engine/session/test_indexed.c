@@ -12,20 +12,22 @@
 static const char *const models[] = {"tests/golden/ck-v32-mlx/checkpoint", "tests/golden/gguf-glm-dsa/checkpoint",
                                      "tests/golden/ck-glm-52-mlx/checkpoint"};
 static const char *const devices[] = {"ref", "cpu"};
-enum { N_SETUPS = 6, CHOSEN = 8 }; // of ck-v32-mlx
+// First with rows in float32, then in halves, which are the program's default.
+enum { IN_FLOATS = 6, N_SETUPS = 2 * IN_FLOATS, CHOSEN = 8 }; // of ck-v32-mlx
 
 static struct setup usual(int i)
 {
-    return (struct setup){.directory = models[i / 2],
-                          .device = devices[i % 2],
-                          .cache = MOE_CACHE_ALL,
-                          .session = {.prefetch = MOE_PREFETCH_OFF}};
+    return (struct setup){
+        .directory = models[i / 2 % 3],
+        .device = devices[i % 2],
+        .cache = MOE_CACHE_ALL,
+        .session = {.prefetch = MOE_PREFETCH_OFF, .kv_type = i < IN_FLOATS ? MOE_KV_F32 : MOE_KV_F16}};
 }
 
 static void splits_never_change_a_bit(struct harness *t)
 {
     static const struct splits splits = {{{2, 0}, {3, 9}, {7, 21}, {64, 0}, {65, 0}, {16, 80}}, {1, 4, 68, 69, 80}};
-    for (int i = 0; i < N_SETUPS; i++) {
+    for (int i = 0; i < IN_FLOATS; i++) {
         struct setup setup = usual(i);
         check_splits(t, &setup, &splits);
     }
@@ -42,11 +44,13 @@ static void feeds_of_any_length(struct harness *t)
 // Rows are cut anywhere, for free, those of the indexers too; and other tokens than were cut leave nothing behind.
 static void cuts_stand_anywhere(struct harness *t)
 {
+    uint64_t wants[N_SETUPS];
     for (int i = 0; i < N_SETUPS; i++) {
         struct setup setup = usual(i);
         struct opened o;
         struct moe_err err;
-        uint64_t want = run(t, &setup);
+        uint64_t want = wants[i] = run(t, &setup);
+        CHECK(t, i < IN_FLOATS || want != wants[i - IN_FLOATS]);
         if (!open_setup(t, &setup, &o))
             continue;
         int32_t others[N_TOKENS];

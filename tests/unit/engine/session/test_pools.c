@@ -7,20 +7,22 @@
 #include "tests/setup_rig.h"
 
 static const char *const devices[] = {"ref", "cpu"};
-enum { N_SETUPS = 2, POOL = 4, CHOSEN = 16 }; // of gguf-glm5-next
+// First with rows in float32, then in halves, which are the program's default.
+enum { IN_FLOATS = 2, N_SETUPS = 2 * IN_FLOATS, POOL = 4, CHOSEN = 16 }; // of gguf-glm5-next
 
 static struct setup usual(int i)
 {
-    return (struct setup){.directory = "tests/golden/gguf-glm5-next/checkpoint",
-                          .device = devices[i],
-                          .cache = MOE_CACHE_ALL,
-                          .session = {.prefetch = MOE_PREFETCH_OFF}};
+    return (struct setup){
+        .directory = "tests/golden/gguf-glm5-next/checkpoint",
+        .device = devices[i % 2],
+        .cache = MOE_CACHE_ALL,
+        .session = {.prefetch = MOE_PREFETCH_OFF, .kv_type = i < IN_FLOATS ? MOE_KV_F32 : MOE_KV_F16}};
 }
 
 static void splits_never_change_a_bit(struct harness *t)
 {
     static const struct splits splits = {{{2, 0}, {3, 9}, {7, 21}, {64, 0}, {65, 0}, {16, 80}}, {1, 4, 68, 69, 80}};
-    for (int i = 0; i < N_SETUPS; i++) {
+    for (int i = 0; i < IN_FLOATS; i++) {
         struct setup setup = usual(i);
         check_splits(t, &setup, &splits);
     }
@@ -39,11 +41,13 @@ static void feeds_of_any_length(struct harness *t)
 static void cuts_inside_a_pool(struct harness *t)
 {
     static const uint32_t cuts[] = {1, POOL, POOL + 3, CHOSEN + 1, 38, 39, 40, N_TOKENS - 1};
+    uint64_t wants[N_SETUPS];
     for (int i = 0; i < N_SETUPS; i++) {
         struct setup setup = usual(i);
         struct opened o;
         struct moe_err err;
-        uint64_t want = run(t, &setup);
+        uint64_t want = wants[i] = run(t, &setup);
+        CHECK(t, i < IN_FLOATS || want != wants[i - IN_FLOATS]);
         if (!open_setup(t, &setup, &o))
             continue;
         int32_t others[N_TOKENS];
@@ -103,7 +107,7 @@ static void records_bring_pools_back(struct harness *t)
 // What a router sees ahead of a token is computed beside the streams, and leaves them as they were.
 static void looking_ahead_changes_nothing(struct harness *t)
 {
-    for (int i = 0; i < N_SETUPS; i++) {
+    for (int i = 0; i < IN_FLOATS; i++) {
         struct setup setup = usual(i);
         uint64_t want = run(t, &setup);
         setup.cache = smallest(t, &setup);
