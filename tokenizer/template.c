@@ -119,7 +119,7 @@ static const struct form {
      .after = {"", "", EOS},
      .answer = {ASSISTANT "{</think>}", ASSISTANT "{<think>}"},
      .opened = {"", "<think>"},
-     .earlier = AFTER_LAST,
+     .earlier = AFTER_FIRST,
      .ends = {EOS}},
     {.about = {.name = "cogito-v2", .thinks = true, .can_switch = true, .begins_anew = true, .forgets = true},
      .begin = {BOS COGITO, BOS "Enable deep thinking subroutine.\n\n" COGITO},
