@@ -14,8 +14,8 @@ struct context_question {
     uint64_t free_bytes;  // of the device's memory, beside the weights; the expert cache is of these
     uint64_t cache_bytes; // the device's expert cache
     bool all_cached;      // every expert has a slot
-    uint64_t row_bytes;   // of a token, all layers; at least 1
-    uint64_t array_bytes; // of a token, in the widest array of one layer
+    uint64_t row_bytes;   // of a token, all that grows with the conversation; at least 1
+    uint64_t array_bytes; // of a token, in the widest array
     uint64_t alloc_bytes; // the largest array that the device gives
     uint32_t limit;       // the model's own
 };

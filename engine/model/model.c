@@ -12,6 +12,7 @@
 #include "engine/model/formats.h"
 #include "engine/walk/memory.h"
 #include "engine/walk/ring.h"
+#include "engine/walk/scratch.h"
 
 // The device's progress, in the engine's words.
 struct device_progress {
@@ -115,16 +116,23 @@ static void plan_states(moe_model *model)
         model->snapshots = (uint32_t)memory_copies(model->state_bytes, gpu_host_memory_left(model->gpu));
 }
 
+// That a token of a conversation takes: its rows, and what layers need to choose among all of them.
+static uint64_t token_bytes(const struct shape *shape, enum moe_kv_type type)
+{
+    return memory_row_bytes(shape, type) + scratch_position_bytes(shape);
+}
+
 uint32_t model_context(const moe_model *model, enum moe_kv_type type)
 {
     const struct shape *shape = &model->package.shape;
     const struct moe_cache_plan *plan = &model->plan;
+    uint64_t widest = memory_widest_row(shape, type), chosen = scratch_position_bytes(shape);
     struct context_question question = {
         .free_bytes = plan->free_bytes,
         .cache_bytes = plan->cache_bytes,
         .all_cached = plan->all,
-        .row_bytes = memory_row_bytes(shape, type),
-        .array_bytes = memory_widest_row(shape, type),
+        .row_bytes = token_bytes(shape, type),
+        .array_bytes = widest > chosen ? widest : chosen,
         .alloc_bytes = gpu_describe(model->gpu)->max_alloc_bytes,
         .limit = shape->max_position_embeddings,
     };
@@ -169,7 +177,7 @@ static struct expert_store_options store_options(const moe_model *model, const s
         .resident_bytes = model->description.resident_bytes,
         .host_set_aside = model->snapshots * model->state_bytes,
         .device_set_aside =
-            2 * model->state_bytes + options->context * memory_row_bytes(&model->package.shape, options->kv_type),
+            2 * model->state_bytes + options->context * token_bytes(&model->package.shape, options->kv_type),
     };
 }
 

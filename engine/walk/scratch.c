@@ -80,7 +80,7 @@ uint64_t scratch_group_bytes(const struct shape *shape)
     return sizeof(float) * (1 + 4 * (uint64_t)shape->top_k + lists + 2 * (uint64_t)shape->latent_size);
 }
 
-static uint64_t position_bytes(const struct shape *shape)
+uint64_t scratch_position_bytes(const struct shape *shape)
 {
     uint64_t floats = 0;
     for (uint32_t layer = 0; layer < shape->n_layers; layer++)
@@ -96,7 +96,7 @@ int scratch_open(gpu *g, const struct scratch_options *options, struct scratch *
     scratch->rows = rows;
     scratch->expert_rows = options->expert_rows;
     scratch->group = group;
-    scratch->position_bytes = position_bytes(shape);
+    scratch->position_bytes = scratch_position_bytes(shape);
     uint64_t fit = LOGIT_BYTES / (sizeof(float) * (uint64_t)shape->vocab_size);
     scratch->logit_rows = fit < 1 ? 1 : fit < rows ? (uint32_t)fit : rows;
     if (!allocate_host(shape, scratch))

@@ -64,6 +64,8 @@ struct scratch {
 uint64_t scratch_row_bytes(const struct shape *shape, uint32_t expert_rows);
 // Device bytes that each token of a group takes beyond those of its chunk.
 uint64_t scratch_group_bytes(const struct shape *shape);
+// Device bytes that each token of the conversation takes, beside its rows, where layers choose among all.
+uint64_t scratch_position_bytes(const struct shape *shape);
 struct scratch_options {
     const struct shape *shape;
     uint32_t rows, group; // rows <= group

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // How much room for conversation is chosen: the rule by numbers of real models and machines, what a model's plan says
 // of it, what is set aside when it is asked for, and sessions that need more.
+#include <json-c/json.h>
+
 #include "engine/model/context_plan.h"
 #include "engine/model/model.h"
 #include "engine/moe.h"
+#include "engine/walk/scratch.h"
 #include "tests/harness.h"
 
 #define GB UINT64_C(1000000000)
@@ -57,6 +60,38 @@ static void little_memory_still_talks(struct harness *t)
     };
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++)
         CHECK_EQ(t, context_choose(&choices[i].question), choices[i].tokens);
+}
+
+// What layers that choose need to compare all positions, 32 queries at once, is of the share: without it there would be
+// a step of 1024 tokens more.
+static void what_chooses_among_rows_has_its_share(struct harness *t)
+{
+    enum { TOKENS = 65536 };
+    static const struct {
+        const char *name;
+        uint64_t row, chosen;
+    } models[] = {{"deepseek-v3", V3_ROW, 0},
+                  {"deepseek-v3.2", 61 * 704 * 2, 32 * 4},
+                  {"glm-5.2", (78 * 576 + 21 * 128) * 2, 32 * 4},
+                  {"glm-5.3-flash", 11 * (512 + 256 + 32) * 2, 32 / 4 * 4}};
+    struct gpu_options options = {.selector = "ref"};
+    struct gpu_error failed;
+    struct moe_model model = {.gpu = gpu_open(&options, &failed)};
+    for (size_t i = 0; CHECK(t, model.gpu != NULL) && i < sizeof models / sizeof *models; i++) {
+        char path[100];
+        struct moe_err err;
+        snprintf(path, sizeof path, "tests/bench/configs/%s.json", models[i].name);
+        struct json_object *config = json_object_from_file(path);
+        CHECK(t, config && shape_read(config, path, &model.package.shape, &err) == MOE_OK);
+        json_object_put(config);
+        CHECK_EQ(t, scratch_position_bytes(&model.package.shape), models[i].chosen);
+        for (int counted = 0; counted < 2; counted++) {
+            uint64_t token = models[i].row + (counted ? models[i].chosen : 0);
+            model.plan = (struct moe_cache_plan){.free_bytes = 8 * TOKENS * token, .context_chosen = true};
+            CHECK_EQ(t, model_context(&model, MOE_KV_F16), counted || !models[i].chosen ? TOKENS : TOKENS - 1024);
+        }
+    }
+    gpu_close(model.gpu);
 }
 
 // The demo's plan, in host memory.
@@ -201,9 +236,13 @@ static void an_indexer_gets_it_too(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(the_share_is_an_eighth),   TEST(little_memory_still_talks),
-                                                TEST(a_plan_says_it),           TEST(growing_never_changes_a_bit),
-                                                TEST(what_was_asked_for_stays), TEST(a_longer_conversation_gets_room),
+    static const struct harness_test tests[] = {TEST(the_share_is_an_eighth),
+                                                TEST(little_memory_still_talks),
+                                                TEST(what_chooses_among_rows_has_its_share),
+                                                TEST(a_plan_says_it),
+                                                TEST(growing_never_changes_a_bit),
+                                                TEST(what_was_asked_for_stays),
+                                                TEST(a_longer_conversation_gets_room),
                                                 TEST(an_indexer_gets_it_too)};
     return HARNESS_RUN(tests, argc, argv);
 }

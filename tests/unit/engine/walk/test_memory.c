@@ -187,10 +187,44 @@ static void real_models_keep_what_they_say(struct harness *t)
     }
 }
 
+static uint64_t buffer_bytes(const struct scratch *scratch)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < SCRATCH_COUNT; i++)
+        bytes += scratch->buf[i] ? gpu_buf_bytes(scratch->buf[i]) : 0;
+    return bytes;
+}
+
+// What is allocated, of the lists of a whole group and to choose among 131072 positions, is what plans are made with.
+static void scratch_takes_what_it_says(struct harness *t)
+{
+    enum { ROWS = 4, GROUP = 2048, POSITIONS = 131072 };
+    static const char *const names[] = {"deepseek-v3", "deepseek-v3.2", "glm-5.2", "glm-5.3-flash"};
+    gpu *g = open_device(t, "ref");
+    for (size_t i = 0; g && i < sizeof names / sizeof *names; i++) {
+        char path[100];
+        struct shape s;
+        struct moe_err err = {.text = ""};
+        struct scratch one, whole;
+        snprintf(path, sizeof path, "tests/bench/configs/%s.json", names[i]);
+        struct json_object *config = json_object_from_file(path);
+        CHECK(t, config && shape_read(config, path, &s, &err) == MOE_OK);
+        json_object_put(config);
+        CHECK_EQ(t, scratch_open(g, &(struct scratch_options){&s, ROWS, ROWS, ROWS}, &one, &err), MOE_OK);
+        CHECK_EQ(t, scratch_open(g, &(struct scratch_options){&s, ROWS, GROUP, ROWS}, &whole, &err), MOE_OK);
+        uint64_t bytes = buffer_bytes(&whole);
+        CHECK_EQ(t, bytes - buffer_bytes(&one), (GROUP - ROWS) * scratch_group_bytes(&s));
+        CHECK_EQ(t, scratch_reserve(&whole, POSITIONS, &err), MOE_OK);
+        CHECK_EQ(t, buffer_bytes(&whole) - bytes, POSITIONS * scratch_position_bytes(&s));
+        scratch_release(&one), scratch_release(&whole);
+    }
+    gpu_close(g);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(rows_stay_while_arrays_grow), TEST(too_much_is_refused),
-                                                TEST(an_array_with_room_stays), TEST(real_models_keep_what_they_say),
-                                                TEST(copies_by_numbers)};
+                                                TEST(an_array_with_room_stays),    TEST(real_models_keep_what_they_say),
+                                                TEST(scratch_takes_what_it_says),  TEST(copies_by_numbers)};
     return HARNESS_RUN(tests, argc, argv);
 }
