@@ -57,6 +57,44 @@ def test_its_tokenizer_is_the_one_of_the_original():
     same(answer(model, "--template", "deepseek-v3"), answer(CHAT))
 
 
+def test_files_of_v32_without_indexers():
+    """Older ones are called dense, and their architecture deepseek2: they run as V3 does. One of its own is refused by what is missing."""
+    folder = tempfile.mkdtemp(dir=SCRATCH)
+    model = os.path.join(GOLDEN, "gguf-v32-chat", "checkpoint", "v32-chat.gguf")
+    with open(model, "rb") as file:
+        whole = file.read()
+    for layer in range(3):  # to layers that the model has not, which are left out
+        whole = whole.replace(b"blk.%d.indexer." % layer, b"blk.%d.indexer." % (layer + 6))
+
+    def written(name, data):
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(data)
+        return os.path.join(folder, name)
+
+    lacks = written("lacks.gguf", whole)
+    told(run(["run", "-m", lacks, "--device", "ref", "-p", "x"]), 3, "tensor blk.0.indexer.attn_q_b.weight is missing")
+    keys = written("keys.gguf", whole.replace(b"indexer.head_count", b"indexer.head_xount"))
+    told(run(["run", "-m", keys, "--device", "ref", "-p", "x"]), 3, "deepseek32.attention.indexer.head_count: is missing")
+    shorter = re.sub(rb"(.)\0{7}deepseek32", lambda m: struct.pack("<Q", m[1][0] - 1) + b"deepseek2", whole, flags=re.S)
+    cut, name = len(whole) - len(shorter), b"general.name" + struct.pack("<I", 8)
+    at = shorter.index(name) + len(name)  # which gets as much longer, so that the data stay where they are
+    length = struct.unpack_from("<Q", shorter, at)[0]
+    dense = written("dense.gguf", shorter[:at] + struct.pack("<Q", length + cut) + b"x" * cut + shorter[at + 8:])
+
+    def logits(path, n):
+        tokens, out = os.path.join(folder, "tokens"), os.path.join(folder, "logits")
+        with open(tokens, "w") as file:
+            file.write(" ".join(str(i * 37 % 1500) for i in range(n)))
+        result = run(["eval", "-m", path, "--tokens", tokens, "--device", "ref", "--logits", out])
+        same((result.returncode, result.stderr), (0, b""))
+        with open(out, "rb") as file:
+            return file.read()
+
+    same(logits(dense, 8), logits(model, 8))  # of which the indexers choose all
+    expect(logits(dense, 60) != logits(model, 60), "beyond, they choose")
+    same(json.loads(run(["info", dense, "--json"]).stdout)["runs"], True)
+
+
 def test_ctrl_c_ends_a_pattern_that_explodes():
     folder = os.path.join(SCRATCH, "explodes")
     os.mkdir(folder)
