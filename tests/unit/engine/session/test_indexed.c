@@ -140,25 +140,31 @@ static void move_indexers(char *text, size_t length)
             text[i + sizeof layer - 1] = (char)(text[i + sizeof layer - 1] + 5);
 }
 
-// The first model with another index_topk, or, with 0, as a deepseek_v3.
-static void write_variant(const char *directory, int top_k)
+// A model that is dense with its indexers left out, and how many positions it chooses.
+struct choosing {
+    const char *directory, *dense_type;
+    uint32_t chosen;
+};
+
+// With another index_topk, or, with 0, as a model that is dense.
+static void write_variant(const char *directory, const struct choosing *model, int top_k)
 {
     static const char *const names[] = {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
                                         "model.safetensors.index.json"};
     for (int i = 0; i < 3; i++) {
         size_t length;
-        char *text = read_file(models[0], names[i], &length);
+        char *text = read_file(model->directory, names[i], &length);
         if (!top_k)
             move_indexers(text, length);
         write_file(directory, names[i], text, length);
         free(text);
     }
     char path[300];
-    snprintf(path, sizeof path, "%s/config.json", models[0]);
+    snprintf(path, sizeof path, "%s/config.json", model->directory);
     struct json_object *config = json_object_from_file(path);
     json_object_object_add(config, "index_topk", json_object_new_int(top_k));
     if (!top_k) {
-        json_object_object_add(config, "model_type", json_object_new_string("deepseek_v3"));
+        json_object_object_add(config, "model_type", json_object_new_string(model->dense_type));
         json_object_object_del(config, "index_topk");
     }
     made_text(directory, "config.json", json_object_to_json_string(config));
@@ -210,25 +216,32 @@ static uint64_t all_rows(struct harness *t, const char *directory, const char *d
     return hash;
 }
 
-static void while_all_are_chosen_nothing_is_lost(struct harness *t)
+static void check_dense(struct harness *t, const struct choosing *model)
 {
     char dense[] = "/tmp/moechat-indexed-XXXXXX", all[] = "/tmp/moechat-indexed-XXXXXX";
     if (!CHECK(t, mkdtemp(dense) && mkdtemp(all)))
         return;
-    write_variant(dense, 0);
-    write_variant(all, 200);
+    write_variant(dense, model, 0);
+    write_variant(all, model, 200);
     for (int i = 0; i < 2; i++) {
         struct rows few_rows, dense_rows, all_rows_of;
         uint64_t want = all_rows(t, dense, devices[i], &dense_rows);
         CHECK_EQ(t, all_rows(t, all, devices[i], &all_rows_of), want);
         CHECK(t, memcmp(all_rows_of.hashes, dense_rows.hashes, sizeof dense_rows.hashes) == 0);
-        CHECK(t, all_rows(t, models[0], devices[i], &few_rows) != want);
-        CHECK(t, memcmp(few_rows.hashes, dense_rows.hashes, CHOSEN * sizeof *few_rows.hashes) == 0);
-        for (uint32_t k = CHOSEN; k < N_TOKENS; k++)
+        CHECK(t, all_rows(t, model->directory, devices[i], &few_rows) != want);
+        CHECK(t, memcmp(few_rows.hashes, dense_rows.hashes, model->chosen * sizeof *few_rows.hashes) == 0);
+        for (uint32_t k = model->chosen; k < N_TOKENS; k++)
             CHECK(t, few_rows.hashes[k] != dense_rows.hashes[k]);
     }
     remove_variant(dense);
     remove_variant(all);
+}
+
+static void while_all_are_chosen_nothing_is_lost(struct harness *t)
+{
+    check_dense(t, &(struct choosing){models[0], "deepseek_v3", CHOSEN});
+    check_dense(t,
+                &(struct choosing){models[2], "glm4_moe_lite", 10}); // of whose layers every second shares the choice
 }
 
 int main(int argc, char **argv)
