@@ -35,7 +35,7 @@ def nll(folder, *options):
 
 def test_every_model_type_opens_and_runs():
     for name, changes in (("v2-lite", {}), ("v2-groups", {}), ("v3-groups", {}), ("moonlight", {}), ("k2", {}), ("k25", {}),
-                          ("glm-list", {}), ("kimi-k3", {}), ("glm5-next", {}), ("v3-groups", {"n_shared_experts": 0})):
+                          ("glm-list", {}), ("v32", {}), ("glm-52", {}), ("kimi-k3", {}), ("glm5-next", {}), ("v3-groups", {"n_shared_experts": 0})):
         folder = os.path.join(SCRATCH, name + ("-alone" if changes else ""))
         made = make(folder, config_of(name, **changes), "--skew", "1", "--bits", "8" if name == "k2" else "4")
         same((name, made.returncode, made.stderr), (name, 0, b""))

@@ -224,6 +224,7 @@ static void layers_with_states(struct harness *t)
 static void layers_with_indexers(struct harness *t)
 {
     check_model(t, "tests/golden/gguf-glm-dsa/checkpoint", "cpu");
+    check_model(t, "tests/golden/ck-v32-mlx/checkpoint", "cpu");
     check_model(t, "tests/golden/gguf-glm5-next/checkpoint", "ref");
 }
 
