@@ -218,7 +218,7 @@ static void print_json(struct run *run, const struct turn_result *result)
 static void report_full(const struct run *run, const struct turn_result *result)
 {
     const char *full = *result->err.text ? result->err.text : "the context is full";
-    struct context_figures context = {run->info.max_context, run->info.context_limit, 0};
+    struct context_figures context = {run->info.max_context, run->info.context_limit, 0, 0};
     char limit[PLAN_LIMIT_SIZE];
     if (!*plan_limit(limit, &context)) {
         report("%s; --context N makes more room, up to the model's limit", full);
@@ -312,7 +312,8 @@ static void say_plan(const struct run *run)
         report("%s", run->info.notice);
     if (run->progress.out)
         report("%s", plan_words(words, sizeof words, &run->info.cache));
-    struct context_figures context = {run->info.max_context, run->info.context_limit, run->info.row_bytes};
+    struct context_figures context = {run->info.max_context, run->info.context_limit, run->info.row_bytes,
+                                      run->choice.saved ? run->options->talk.kv_cap : 0};
     if (run->progress.out)
         report("%s.", plan_context(words, sizeof words, &context));
     if (run->progress.out && run->info.folder)

@@ -217,7 +217,7 @@ static void say_full(struct talk *talk, const struct turn_result *result)
     bool kept = result->kept, before = kept || chat_exchanges(&talk->chat) > 1;
     const struct backend_info *info = &talk->info;
     char limit[PLAN_LIMIT_SIZE], words[256] = "";
-    bool at_limit = *plan_limit(limit, &(struct context_figures){info->max_context, info->context_limit, 0});
+    bool at_limit = *plan_limit(limit, &(struct context_figures){info->max_context, info->context_limit, 0, 0});
     const struct {
         bool is;
         const char *words;
@@ -444,9 +444,12 @@ bool talk_line_meanwhile(struct talk *talk, const char *text, size_t length)
     return true;
 }
 
-char *talk_context(char *out, size_t size, const struct backend_info *info)
+char *talk_context(char *out, size_t size, const struct talk *talk)
 {
-    return plan_context(out, size, &(struct context_figures){info->max_context, info->context_limit, info->row_bytes});
+    const struct backend_info *info = &talk->info;
+    uint64_t kv_cap = talk->settings.no_session && !talk->saving ? 0 : talk->settings.kv_cap;
+    return plan_context(out, size,
+                        &(struct context_figures){info->max_context, info->context_limit, info->row_bytes, kv_cap});
 }
 
 static void on_ready(struct talk *talk, const struct backend_info *info)
@@ -474,7 +477,7 @@ static void on_ready(struct talk *talk, const struct backend_info *info)
     options_suggest(&talk->settings, &info->suggestion, suggested, sizeof suggested);
     if (*suggested)
         talk_say(talk, "The model suggests %s; /set shows and changes it.", suggested);
-    *talk_context(words, sizeof words, info) = 'R';
+    *talk_context(words, sizeof words, talk) = 'R';
     talk_say(talk, "%s. Type /help for help%s.", words, talk->face->brief ? "; Alt-s shows figures" : "");
     if (talk->choice.saved) {
         talk_open_session(talk, 0, false);

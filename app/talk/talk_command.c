@@ -195,7 +195,7 @@ static void print_model(const struct talk *talk, FILE *out)
         fprintf(out, "  parameters       %s, %s active\n", format_count(all, sizeof all, info->parameters),
                 format_count(active, sizeof active, info->active_parameters));
     fprintf(out, "  device           %s\n", info->device);
-    fprintf(out, "  context          %s\n", talk_context(words, sizeof words, info));
+    fprintf(out, "  context          %s\n", talk_context(words, sizeof words, talk));
     fprintf(out, "  template         %s%s\n", turns->name ? turns->name : "none",
             turns->can_switch       ? "; /think says whether it thinks first"
             : turns->thinks_unasked ? "; it thinks first"

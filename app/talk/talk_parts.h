@@ -14,7 +14,7 @@ __attribute__((format(printf, 2, 3))) void talk_say_for_now(struct talk *talk, c
 __attribute__((format(printf, 2, 3))) void talk_refuse(struct talk *talk, const char *format, ...);
 __attribute__((format(printf, 2, 3))) void talk_fail(struct talk *talk, const char *format, ...);
 // "room for 8192 tokens ...". Returns `out`.
-char *talk_context(char *out, size_t size, const struct backend_info *info);
+char *talk_context(char *out, size_t size, const struct talk *talk);
 void talk_begin_conversation(struct talk *talk); // another one: what is shown and counted begins anew
 void talk_enter(struct talk *talk, enum talk_state state);
 void talk_send(struct talk *talk, struct turn *turn); // NULL: says that there is no memory

@@ -7,6 +7,7 @@
 #include "app/talk/talk_parts.h"
 #include "app/util/quote.h"
 #include "app/view/cells.h"
+#include "app/view/plan_words.h"
 
 // Of a session that was to be made with its first message.
 #define NOT_ADDED "Nothing was added, and nothing saved as \"%s\"."
@@ -109,9 +110,9 @@ static void on_opened(struct talk *talk, const struct session_news *news)
                                 : "");
     *talk->choice.note = 0;
     if (news->max_context > talk->info.max_context) {
-        char words[160];
+        char words[PLAN_WORDS_SIZE];
         talk->info.max_context = news->max_context;
-        talk_say(talk, "It is a long one, and gets more: %s.", talk_context(words, sizeof words, &talk->info));
+        talk_say(talk, "It is a long one, and gets more: %s.", talk_context(words, sizeof words, talk));
     }
     if (news->stale)
         chat_feed_anew(&talk->chat);

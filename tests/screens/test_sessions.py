@@ -1847,6 +1847,8 @@ def test_a_fork_over_the_cap_says_where_it_goes_on():
                      env=environment(XDG_DATA_HOME=SCRATCH + "/over-cap"), together=True)
         same(result.returncode, 0)
         expect(only + words + "\n" in result.stdout.decode(), "%s said %r" % (typed, result.stdout))
+        told = "of conversation (16.4 KB when full; beyond 5 only its text is saved, see --kv-cap)"
+        same(told in result.stdout.decode(), "--no-session" not in args)
 
 
 def test_a_command_that_waits_for_a_save_is_stopped_and_queued():

@@ -335,12 +335,35 @@ static void plans_in_words(struct harness *t)
     }
 }
 
+// V3.2's: what the default --kv-cap keeps of a long conversation is told with the room for it.
+static void room_in_words(struct harness *t)
+{
+    static const struct {
+        struct context_figures figures;
+        const char *words;
+    } table[] = {
+        {{8192, 163840, 85888, UINT64_C(4) << 30},
+         "room for 8192 tokens of conversation (704 MB when full; the model's limit is 163840)"},
+        {{163840, 163840, 85888, UINT64_C(4) << 30},
+         "room for 163840 tokens of conversation (14.1 GB when full; beyond 50006 only its text is saved, see "
+         "--kv-cap)"},
+        {{163840, 163840, 85888, 0}, "room for 163840 tokens of conversation (14.1 GB when full)"},
+        {{163840, 163840, 85888, UINT64_C(163840) * 85888},
+         "room for 163840 tokens of conversation (14.1 GB when full)"},
+        {{1, 0, 0, 1}, "room for 1 token of conversation (0 B when full)"},
+    };
+    char words[PLAN_WORDS_SIZE];
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        CHECK_STR(t, plan_context(words, sizeof words, &table[i].figures), table[i].words);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(sizes_may_take_all),      TEST(budgets_of_two_tiers),    TEST(budgets_of_one_tier),
         TEST(amounts_to_type),         TEST(refusals_say_what_works), TEST(sizes_waste_little),
         TEST(sizes_share_the_budgets), TEST(a_probe_holds_or_not),    TEST(plans_in_words),
+        TEST(room_in_words),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
