@@ -81,12 +81,6 @@ INLINE void team_row_set(struct team_rows *rows, uint i, const struct args_matri
 }
 #endif
 
-// Four of x stand beside each other; four steps on lie 8 of these, and lanes read such steps: spread them over the banks.
-INLINE uint team_place(uint four)
-{
-    return four ^ (four >> 3 & 7);
-}
-
 INLINE void stage_x(const struct team_rows *rows, __global const float *x, uint n_units, __local struct team_space *space)
 {
 #ifdef KIND
@@ -318,13 +312,29 @@ INLINE void lane_chunk_any(const struct team_rows *rows, struct span span, __loc
     }
 }
 
+// The same for plain matrices whose rows begin at multiples of 16 bytes.
+INLINE void lane_chunk_plain(const struct team_rows *rows, struct span span, __local const struct team_space *space,
+                             float *dots)
+{
+    for (uint unit = span.unit; unit < span.n_units; unit += TEAM)
+        UNROLL
+        for (uint i = 0; i < TEAM_ROWS; i++)
+            if (i < rows->n) {
+                __global const uchar *row = (__global const uchar *)rows->row[i].words;
+                dots[i] = rows->bits == 32 ? plain_unit(row, 32, span.first + unit, space->x, unit, dots[i])
+                                           : plain_unit(row, 16, span.first + unit, space->x, unit, dots[i]);
+            }
+}
+
 // The ways through a chunk that are compiled apart: n, bits; 0: any.
-enum team_way { WAY_ANY, WAY_FEW_4, WAY_FEW_8, WAY_MANY_4, WAY_MANY_8 };
+enum team_way { WAY_ANY, WAY_PLAIN, WAY_FEW_4, WAY_FEW_8, WAY_MANY_4, WAY_MANY_8 };
 
 INLINE enum team_way team_way_of(const struct team_rows *rows, const uint few)
 {
-    if (!rows->whole || rows->bits > 8)
+    if (!rows->whole)
         return WAY_ANY;
+    if (rows->bits > 8)
+        return WAY_PLAIN;
     if (rows->n == few)
         return rows->bits == 4 ? WAY_FEW_4 : WAY_FEW_8;
     return rows->bits == 4 ? WAY_MANY_4 : WAY_MANY_8;
@@ -364,6 +374,8 @@ INLINE void team_dots(const struct team_rows *rows, const uint few, __global con
             lane_chunk(rows, TEAM_ROWS, 4, span, units, space, dots);
         else if (way == WAY_MANY_8)
             lane_chunk(rows, TEAM_ROWS, 8, span, units, space, dots);
+        else if (way == WAY_PLAIN)
+            lane_chunk_plain(rows, span, space, dots);
         else
             lane_chunk_any(rows, span, space, dots);
     }

@@ -110,6 +110,29 @@ static float plain1(__global const uint *words, uint bits, uint at)
     return bits == 32 ? as_float(words[at]) : bf16(((__global const ushort *)words)[at]);
 }
 
+#if !SHAPE_CPU
+// Four of x stand beside each other; four steps on lie 8 of these, and lanes read such steps: spread them over the banks.
+INLINE uint team_place(uint four)
+{
+    return four ^ (four >> 3 & 7);
+}
+
+// dot + the product of unit `unit` of a plain row, 32 inputs, with unit `own` of x: the row's are on their way before the
+// first of them is used. The row begins at a multiple of 16 bytes.
+INLINE float plain_unit(__global const uchar *row, const uint bits, uint unit, __local const float4 *x, uint own, float dot)
+{
+    float4 w[8], part = 0;
+    UNROLL
+    for (uint j = 0; j < 8; j++)
+        w[j] = bits == 32 ? ((__global const float4 *)row)[unit * 8 + j]
+                          : as_float4(convert_uint4(((__global const ushort4 *)row)[unit * 8 + j]) << 16);
+    UNROLL
+    for (uint j = 0; j < 8; j++)
+        part = fma(w[j], x[team_place(own * 8 + j)], part);
+    return dot + ((part.x + part.z) + (part.y + part.w));
+}
+#endif
+
 static float8 nibbles(uint word)
 {
     return convert_float8((uint8)(word, word >> 4, word >> 8, word >> 12, word >> 16, word >> 20, word >> 24, word >> 28) & 15u);

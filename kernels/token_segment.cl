@@ -88,11 +88,6 @@ INLINE __global const uchar *segment_place(__local const struct token_segment *s
 }
 
 // Plain rows of x: a team of TEAM lanes has a row, as in matvec_team.cl.
-INLINE uint plain_place(uint four)
-{
-    return four ^ (four >> 3 & 7);
-}
-
 INLINE void plain_stage(__local const struct token_segment *seg, float scale, __local float4 *to)
 {
     for (uint i = get_local_id(0); i < seg->matrix.in_dim / 4; i += TOKEN_ITEMS) {
@@ -101,26 +96,13 @@ INLINE void plain_stage(__local const struct token_segment *seg, float scale, __
             float4 w = ((__global const float4 *)seg->norm)[i];
             v = (seg->plus_one ? 1.0f + w : w) * (v * scale);
         }
-        to[plain_place(i)] = v;
+        to[team_place(i)] = v;
     }
 }
 
 INLINE uint bits_of_plain(uint kind)
 {
     return kind == KIND_BF16 ? 16 : 32;
-}
-
-INLINE float plain_unit(__global const uchar *row, const uint bits, uint unit, __local const float4 *x, float dot)
-{
-    float4 w[8], part = 0;
-    UNROLL
-    for (uint j = 0; j < 8; j++)
-        w[j] = bits == 32 ? ((__global const float4 *)row)[unit * 8 + j]
-                          : as_float4(convert_uint4(((__global const ushort4 *)row)[unit * 8 + j]) << 16);
-    UNROLL
-    for (uint j = 0; j < 8; j++)
-        part = fma(w[j], x[plain_place(unit * 8 + j)], part);
-    return dot + ((part.x + part.z) + (part.y + part.w));
 }
 
 // Of one matrix, TOKEN_PLAIN rows a task.
@@ -142,7 +124,7 @@ INLINE void segment_run_plain(__local const struct token_segment *seg, __local s
         __global const uchar *row = seg->matrices + seg->matrix.weight + (ulong)min(o, seg->n_out - 1) * (seg->matrix.in_dim * bits / 8);
         float dot = 0;
         for (uint unit = lane; unit < n_units; unit += TEAM)
-            dot = bits == 32 ? plain_unit(row, 32, unit, x, dot) : plain_unit(row, 16, unit, x, dot);
+            dot = bits == 32 ? plain_unit(row, 32, unit, x, unit, dot) : plain_unit(row, 16, unit, x, unit, dot);
         dot = token_sum(dot);
         if (lane == 0 && o < seg->n_out)
             seg->y[o] = dot;
