@@ -279,17 +279,9 @@ static int append_line(struct history *history, const char *path, const struct b
     return code;
 }
 
-static bool remember(struct history *history, const char *text, size_t length)
+// Takes over the entry.
+static void remember(struct history *history, char *entry)
 {
-    char *entry = malloc(length + 1);
-    if (!history->entries)
-        history->entries = calloc(HISTORY_ENTRIES + 1, sizeof *history->entries);
-    if (!entry || !history->entries) {
-        free(entry);
-        return false;
-    }
-    memcpy(entry, text, length);
-    entry[length] = 0;
     size_t drop = 0;
     while (drop < history->count && strcmp(history->entries[drop], entry) != 0)
         drop++;
@@ -302,7 +294,6 @@ static bool remember(struct history *history, const char *text, size_t length)
                 (history->count - drop) * sizeof *history->entries);
     }
     history->entries[history->count++] = entry;
-    return true;
 }
 
 int history_add(struct history *history, const char *path, const char *text, size_t length)
@@ -314,9 +305,16 @@ int history_add(struct history *history, const char *path, const char *text, siz
                  history->entries[history->count - 1][length] == 0;
     if (again)
         return 0;
-    int code = remember(history, text, length) && history_encode(text, length, &line) ? 0 : ENOMEM;
+    char *entry = strndup(text, length);
+    if (!history->entries)
+        history->entries = calloc(HISTORY_ENTRIES + 1, sizeof *history->entries);
+    int code = entry && history->entries && history_encode(text, length, &line) ? 0 : ENOMEM;
     if (code == 0 && path)
         code = append_line(history, path, &line);
+    if (code == 0)
+        remember(history, entry);
+    else
+        free(entry);
     bytes_release(&line);
     return code;
 }

@@ -41,7 +41,8 @@ const char *history_reason(int code);
 // suspended). Loading a file that is not there is fine; one that has grown to twice the entries, or long ones, is
 // written anew.
 int history_load(struct history *history, const char *path);
-// To the memory and, unless path is NULL, the file. A text that is there already moves to the end.
+// To the memory and, unless path is NULL, the file: what the file did not take is in neither, and may be tried again. A
+// text that is there already moves to the end.
 int history_add(struct history *history, const char *path, const char *text, size_t length);
 // $XDG_STATE_HOME/moechat/history; its folder is made. malloc'd; NULL: there is no place.
 char *history_path(void);

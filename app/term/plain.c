@@ -557,9 +557,11 @@ static void report_unread(struct plain *plain)
                input->data + blank);
 }
 
-// What was typed behind an answer or behind the line that left goes to the history, where the shell would run it.
-static void remember_unread(struct plain *plain)
+// What was typed behind an answer or behind the line that left goes to the history, where the shell would run it, or to
+// `lost`. False: there is more of that.
+static bool remember_unread(struct plain *plain, struct bytes *lost)
 {
+    bool told = true;
     struct bytes held = {0};
     while (typed_read(prompt_typed(), STDIN_FILENO))
         ;
@@ -571,11 +573,16 @@ static void remember_unread(struct plain *plain)
         end += *end ? (*end = 0, 1) : 0;
         if (line[strspn(line, " \t")] == 0)
             continue;
-        put_paragraph(plain, "Not sent; the history of the next chat has it (Up):");
-        put_paragraph(plain, line);
         prompt_remember(line);
+        if (prompt_keeps(line)) {
+            put_paragraph(plain, "Not sent; the history of the next chat has it (Up):");
+            put_paragraph(plain, line);
+        } else {
+            told = recall_lose(lost, line) && told;
+        }
     }
     bytes_release(&held);
+    return told;
 }
 
 static void close_lines(void *self)
@@ -587,9 +594,11 @@ static void close_lines(void *self)
     if (plain->from_terminal) {
         if (status == STATUS_TERMINATED || status == STATUS_INTERRUPTED)
             fputc('\n', stdout);
-        remember_unread(plain);
-        if (!prompt_close(""))
-            report("%s", recall_lost_words);
+        struct bytes lost = {0};
+        bool told = remember_unread(plain, &lost);
+        told = prompt_close("", &lost) && told;
+        recall_tell_lost(&lost, told);
+        bytes_release(&lost);
     }
     flush(plain);
 }

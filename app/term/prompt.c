@@ -444,13 +444,13 @@ static void leave_key(void)
         take_bell_out();
 }
 
-bool prompt_close(const char *draft)
+bool prompt_close(const char *draft, struct bytes *lost)
 {
     if (!draws() && prompt.shown)
         leave_key();
     if (!draws())
         draft = prompt.shown && rl_line_buffer ? rl_line_buffer : "";
-    bool safe = recall_close(&prompt.recall, prompt.shown || *draft ? draft : NULL); // nothing typed is lost by leaving
+    bool told = recall_close(&prompt.recall, prompt.shown || *draft ? draft : NULL, lost); // nothing is lost by leaving
     if (prompt.shown)
         rl_callback_handler_remove();
     prompt.shown = false;
@@ -463,12 +463,17 @@ bool prompt_close(const char *draft)
     typed_release(&prompt.typed);
     keymaps_release(&prompt.keymaps);
     term_restore();
-    return safe;
+    return told;
 }
 
 bool prompt_remember(const char *text)
 {
     return recall_remember(&prompt.recall, text);
+}
+
+bool prompt_keeps(const char *text)
+{
+    return recall_keeps(&prompt.recall, text);
 }
 
 int prompt_keep_draft(const char *text, uint64_t now_ms)

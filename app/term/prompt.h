@@ -31,9 +31,10 @@ struct prompt_face {
 // Sets readline up and, without a screen, the terminal to raw mode. False: no terminal, or no memory.
 bool prompt_open(const struct prompt_face *face);
 // With a screen: `draft` is what was typed and not sent, or "". It goes to the history, or stays in its file where that
-// can't be written; false: it is lost.
-bool prompt_close(const char *draft);
+// can't be written; `lost` and false: as recall_close.
+bool prompt_close(const char *draft, struct bytes *lost);
 bool prompt_remember(const char *text);                   // as recall_remember
+bool prompt_keeps(const char *text);                      // as recall_keeps
 int prompt_keep_draft(const char *text, uint64_t now_ms); // as recall_keep_draft
 
 // At readline's own prompt.

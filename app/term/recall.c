@@ -14,7 +14,12 @@
 
 enum { KEEP_MS = 500 };
 
-const char recall_lost_words[] = "what was typed and not sent is lost: no history or file takes it";
+static bool is_blank(const char *text)
+{
+    while (*text && (unsigned char)*text <= ' ')
+        text++;
+    return !*text;
+}
 
 // For later chats, as this one has it anyway.
 static void keep(struct recall *recall, const char *text)
@@ -22,6 +27,8 @@ static void keep(struct recall *recall, const char *text)
     size_t length = strlen(text);
     const char *why = history_refusal(length);
     int code = history_add(&recall->history, recall->history_path, text, length);
+    if (!recall->history_path && !is_blank(text))
+        code = recall->no_place;
     recall->lost = recall->lost || why || code;
     if (!why && code)
         why = history_reason(code);
@@ -34,10 +41,11 @@ static void keep(struct recall *recall, const char *text)
 static void add(struct recall *recall, const char *text)
 {
     HIST_ENTRY *last = history_length ? history_get(history_base + history_length - 1) : NULL;
-    if (*text && (!last || strcmp(last->line, text) != 0)) {
+    if (!*text)
+        return;
+    if (!last || strcmp(last->line, text) != 0)
         add_history(text);
-        keep(recall, text);
-    }
+    keep(recall, text); // also the same again, which the disk may not have taken
 }
 
 static bool adopt(void *context, const char *text)
@@ -153,25 +161,44 @@ static void keep_changed(struct recall *recall)
 
 // ---- what was typed and is in no history yet ----
 
-static bool append_text(struct bytes *texts, const char *text)
+// Texts that are longer than the file takes are left out, and not all is there then.
+struct gathered {
+    struct bytes texts;
+    bool partly;
+};
+
+static bool append_text(struct gathered *to, const char *text)
 {
+    struct bytes *texts = &to->texts;
     size_t length = text ? strlen(text) : 0, between = length && texts->length;
-    if (!length || history_refusal(texts->length + between + length))
-        return true;
-    return bytes_append(texts, "", between) && bytes_append(texts, text, length);
+    bool room = !length || !history_refusal(texts->length + between + length);
+    to->partly = to->partly || !room;
+    return !length || !room || (bytes_append(texts, "", between) && bytes_append(texts, text, length));
 }
 
 // As the draft's file has it, if this is the line now, or while a search has the line. False: no memory.
-static bool gather(const struct recall *recall, const char *text, struct bytes *texts)
+static bool gather(const struct recall *recall, const char *text, struct gathered *to)
 {
     int at = history_length;
     const HIST_ENTRY *entry = current_history();
     char *aside = look_aside();
-    bool fine = (entry && strcmp(entry->line, text) == 0) || append_text(texts, text);
-    fine = fine && append_text(texts, aside) && append_text(texts, recall->searched_from);
+    bool fine = (entry && strcmp(entry->line, text) == 0) || append_text(to, text);
+    fine = fine && append_text(to, aside) && append_text(to, recall->searched_from);
     for (const char *line; fine && (line = next_changed(recall, &at));)
-        fine = append_text(texts, line);
+        fine = append_text(to, line);
     free(aside);
+    return fine;
+}
+
+// Those of the texts that no history has. False: no memory.
+static bool find_lost(const struct recall *recall, const struct bytes *texts, struct bytes *lost)
+{
+    bool fine = true;
+    for (size_t at = 0; at < texts->length; at += strlen(texts->data + at) + 1) {
+        const char *text = texts->data + at;
+        bool kept = is_blank(text) || (recall->history_path && is_kept(&recall->history, text));
+        fine = fine && (kept || recall_lose(lost, text));
+    }
     return fine;
 }
 
@@ -203,6 +230,14 @@ bool recall_remember(struct recall *recall, const char *text)
     add(recall, copy);
     free(copy);
     using_history(); // Up begins at the end again
+    return !recall->lost;
+}
+
+bool recall_keeps(struct recall *recall, const char *text)
+{
+    recall->lost = false;
+    if (!recall->history_path || !is_kept(&recall->history, text))
+        keep(recall, text);
     return !recall->lost;
 }
 
@@ -244,8 +279,8 @@ char *recall_adopted_words(char *out, size_t size, size_t count)
 
 int recall_keep_draft(struct recall *recall, const char *text, uint64_t now_ms)
 {
-    struct bytes texts = {0};
-    bool fine = gather(recall, text, &texts), held = fine && draft_file_holds(&recall->draft_file, &texts);
+    struct gathered now = {0};
+    bool fine = gather(recall, text, &now), held = fine && draft_file_holds(&recall->draft_file, &now.texts);
     if (held)
         recall->keep_at_ms = 0;
     else if (!recall->keep_at_ms)
@@ -253,11 +288,11 @@ int recall_keep_draft(struct recall *recall, const char *text, uint64_t now_ms)
     int wait = held ? -1 : now_ms < recall->keep_at_ms ? (int)(recall->keep_at_ms - now_ms) : 0;
     if (wait == 0) {
         if (fine)
-            draft_file_keep(&recall->draft_file, &texts);
+            draft_file_keep(&recall->draft_file, &now.texts);
         recall->keep_at_ms = 0;
         wait = -1;
     }
-    bytes_release(&texts);
+    bytes_release(&now.texts);
     return wait;
 }
 
@@ -266,6 +301,7 @@ size_t recall_open(struct recall *recall)
     using_history();
     stifle_history(HISTORY_ENTRIES);
     recall->history_path = history_path();
+    recall->no_place = errno;
     int code = recall->history_path ? history_load(&recall->history, recall->history_path) : 0;
     if (code && code != ENOENT)
         report("%s: the history can't be read: %s", recall->history_path, history_reason(code));
@@ -277,10 +313,31 @@ size_t recall_open(struct recall *recall)
     return adopted;
 }
 
-bool recall_close(struct recall *recall, const char *draft)
+bool recall_lose(struct bytes *lost, const char *text)
 {
-    struct bytes texts = {0};
-    bool gathered = gather(recall, draft ? draft : "", &texts);
+    return bytes_append(lost, "", lost->length > 0) && bytes_append(lost, text, strlen(text));
+}
+
+void recall_tell_lost(const struct bytes *lost, bool whole)
+{
+    size_t end = 0;
+    for (size_t at = 0; at < lost->length; at = end + 1) {
+        end = at + strlen(lost->data + at);
+        bool more = at == 0 && end < lost->length;
+        if (at == 0)
+            printf("Not sent, and no history or file takes %s:\n", more ? "them; here they are" : "it; here it is");
+        fputc('\n', stdout);
+        report_text(stdout, lost->data + at, end - at);
+        fputc('\n', stdout);
+    }
+    if (!whole)
+        report("what was typed and not sent is lost: no history or file takes it");
+}
+
+bool recall_close(struct recall *recall, const char *draft, struct bytes *lost)
+{
+    struct gathered typed = {0};
+    bool gathered = gather(recall, draft ? draft : "", &typed);
     recall->lost = false;
     keep_changed(recall);
     bool safe = !recall->lost;
@@ -291,12 +348,13 @@ bool recall_close(struct recall *recall, const char *draft)
         safe = false;
     }
     if (!safe && gathered)
-        draft_file_keep(&recall->draft_file, &texts);
-    bytes_release(&texts);
+        draft_file_keep(&recall->draft_file, &typed.texts);
     bool kept = draft_file_end(&recall->draft_file, safe);
+    bool told = safe || (gathered && (kept || find_lost(recall, &typed.texts, lost)) && !typed.partly);
+    bytes_release(&typed.texts);
     clear_history();
     history_release(&recall->history);
     free(recall->history_path);
     recall->history_path = NULL;
-    return safe || (gathered && kept);
+    return told;
 }

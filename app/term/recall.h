@@ -22,6 +22,7 @@ struct recall {
     struct draft_file draft_file;
     uint64_t keep_at_ms; // 0: what it holds is what was typed
     char *searched_from; // the draft that a search took the place of, NULL
+    int no_place;        // an errno: why there is no path
     bool told;           // that a text is not kept
     bool lost;           // one is not, since it was asked for
 };
@@ -30,12 +31,17 @@ struct recall {
 size_t recall_open(struct recall *recall);
 char *recall_adopted_words(char *out, size_t size, size_t count); // of drafts of such chats, for people; returns out
 // What was typed and not sent goes to the history, with lines of it that were changed, or stays in its file where that
-// can't be written; draft is the line now, or NULL. False: something is lost.
-bool recall_close(struct recall *recall, const char *draft);
-extern const char recall_lost_words[]; // for people, then
+// can't be written; draft is the line now, or NULL. What neither takes goes to `lost`, whose owner tells it. False:
+// there is more, which is too long for that, or without memory.
+bool recall_close(struct recall *recall, const char *draft, struct bytes *lost);
+bool recall_lose(struct bytes *lost, const char *text); // appends it, a zero byte between two. False: no memory
+// Prints them to standard output, so that they can be copied from there; and whether that is the whole of it.
+void recall_tell_lost(const struct bytes *lost, bool whole);
 
 // A text that was typed, with the drafts that were left for it, goes to the history. False: later chats lack one.
 bool recall_remember(struct recall *recall, const char *text);
+// Does the history of later chats have a text that was typed before, or take it now?
+bool recall_keeps(struct recall *recall, const char *text);
 // The drafts that were left become lines of the history: the line is being sent.
 void recall_remember_left(struct recall *recall);
 // Around a search that readline does not keep the draft for; it may end in the history, where the draft is aside then,

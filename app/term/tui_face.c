@@ -493,9 +493,28 @@ static void draw_row(struct tui *tui, int row, char *out, size_t size)
         cells_text(&tui->part, row, out, size);
 }
 
-// What was typed and not sent is found in the history; false: it is lost. What waited was put there when it was typed.
-static bool close_prompt(struct tui *tui)
+// What waited was put into the history when it was typed; where that failed and does again, it is lost.
+static bool keep_queue(struct tui *tui, struct bytes *lost)
 {
+    bool told = true;
+    size_t n_kept = 0;
+    for (size_t i = 0; i < tui->n_queue; i++) {
+        struct bytes text = tui->queue[i];
+        if (prompt_keeps(text.data)) {
+            tui->queue[n_kept++] = text;
+            continue;
+        }
+        told = recall_lose(lost, text.data) && told;
+        bytes_release(&text);
+    }
+    tui->n_queue = n_kept;
+    return told;
+}
+
+// What was typed and not sent is found in the history, or goes to `lost`. False: there is more of that.
+static bool close_prompt(struct tui *tui, struct bytes *lost)
+{
+    bool told = keep_queue(tui, lost);
     if (tui->mode == MODE_WRITE)
         prompt_cancel(); // a search gives back what it stands in the place of
     const char *kept = written(tui);
@@ -503,9 +522,13 @@ static bool close_prompt(struct tui *tui)
     while (behind->length && strchr(" \t\n", behind->data[behind->length - 1]))
         behind->data[--behind->length] = 0;
     const char *last = behind->length ? behind->data + strspn(behind->data, " \t\n") : "";
-    if (*kept && *last)
-        prompt_remember(kept);
-    return prompt_close(*last ? last : kept);
+    if (*kept && *last && !prompt_remember(kept))
+        told = recall_lose(lost, kept) && told;
+    size_t before = lost->length;
+    told = prompt_close(*last ? last : kept, lost) && told;
+    if (lost->length > before) // it is told with that
+        behind->length = 0;
+    return told;
 }
 
 static void say_line(const struct bytes *text)
@@ -538,7 +561,8 @@ static void close_screen(void *self)
     struct tui *tui = self;
     const struct rectangle *chat = &tui->layout.chat;
     char row[CELLS_TEXT_ROOM(1024)];
-    bool kept = close_prompt(tui);
+    struct bytes lost = {0};
+    bool told = close_prompt(tui, &lost);
     if (tui->screen && tui->zoom) { // what stays behind is the chat
         tui->zoom = false;
         tui_arrange(tui);
@@ -551,8 +575,8 @@ static void close_screen(void *self)
     }
     say_not_sent(tui);
     tui_log_end(&tui->log);
-    if (!kept)
-        report("%s", recall_lost_words);
+    recall_tell_lost(&lost, told);
+    bytes_release(&lost);
     if (*tui->last_words)
         report("%s", tui->last_words);
 }

@@ -718,6 +718,18 @@ def test_what_is_typed_during_an_answer_is_not_left_to_the_shell():
         leave(t)
 
 
+def test_what_was_not_sent_is_printed_where_no_history_takes_it():
+    t = chat("turn\ntext one\nhang\n", env=environment(XDG_STATE_HOME="/dev/null"))
+    t.send("go\r")
+    t.wait("Not kept in the history of later chats: Not a directory.", "one")
+    t.send("typed ahead\rand a draft")
+    time.sleep(0.3)
+    t.process.send_signal(signal.SIGTERM)
+    same(t.finish(), 143)
+    t.wait("Not sent, and no history or file takes them; here they are:\r\n\r\ntyped ahead\r\n\r\nand a draft\r\n")
+    expect(b"the history of the next chat" not in t.output, t.output[-500:])
+
+
 def test_a_search_that_is_interrupted_gives_the_draft_back():
     """To the history, and where the chat is ended, too; what comes earlier there is found as ever."""
     state = tempfile.mkdtemp(dir=SCRATCH)

@@ -437,6 +437,26 @@ def test_what_waits_is_not_lost_when_one_leaves():
         s.finish()
 
 
+def test_what_waits_is_printed_where_no_history_takes_it():
+    """Whole, and the draft, too: nowhere else are they."""
+    long = "third " + "long " * 40
+    for way in ("/quit\r", signal.SIGTERM):
+        s = chat("turn\ntext first part\nhang\n", env=environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME="/dev/null"))
+        s.keys("go\r", "first part")
+        s.keys("second\r", "queued: second")
+        s.keys(long + "end\r", "queued: third")
+        if isinstance(way, str):
+            s.send(way)
+        else:
+            s.keys("a draft", "> a draft")
+            s.process.send_signal(way)
+        same(s.finish(), 0 if isinstance(way, str) else 143)
+        draft = "" if isinstance(way, str) else "\r\na draft\r\n"
+        expect(("Not sent, and no history or file takes them; here they are:\r\n\r\nsecond\r\n\r\n%send\r\n%s" % (long, draft)).encode() in s.output,
+               "it is said: %r" % s.output[-900:])
+        expect(b"the history of the next chat" not in s.output, s.output[-900:])
+
+
 def test_what_is_about_the_screen_does_not_wait():
     s = chat("turn\ntext first part\nhang\nturn\necho\n")
     s.keys("go\r", "first part")

@@ -23,13 +23,14 @@ static void the_draft_of_a_search_is_kept(struct harness *t)
 {
     for (int shown = 0; shown < 2; shown++) {
         struct recall recall = {.not_kept = not_kept}, next = {.not_kept = not_kept};
+        struct bytes lost = {0};
         CHECK_EQ(t, recall_open(&recall), 0);
         recall.searched_from = strdup(shown ? "a second draft" : "a draft");
-        CHECK(t, recall_close(&recall, shown ? "" : NULL) && !recall.searched_from);
+        CHECK(t, recall_close(&recall, shown ? "" : NULL, &lost) && !recall.searched_from);
         recall_open(&next);
         if (CHECK_EQ(t, next.history.count, (size_t)shown + 1))
             CHECK_STR(t, next.history.entries[shown], shown ? "a second draft" : "a draft");
-        CHECK(t, recall_close(&next, NULL));
+        CHECK(t, recall_close(&next, NULL, &lost) && !lost.length);
     }
 }
 
@@ -46,11 +47,12 @@ static void make_long_history(void)
         fclose(file);
 }
 
-// On a disk that is full an older draft stays in its file, and the newest is told to be lost.
+// On a disk that is full an older draft stays in its file, and the newest is told.
 static void what_is_lost_is_told(struct harness *t)
 {
     static char older[2001], newest[4001];
     struct recall recall = {.not_kept = not_kept}, next = {.not_kept = not_kept};
+    struct bytes lost = {0};
     struct rlimit usual;
     memset(older, 'a', 2000);
     memset(newest, 'b', 4000);
@@ -61,18 +63,59 @@ static void what_is_lost_is_told(struct harness *t)
     CHECK_EQ(t, getrlimit(RLIMIT_FSIZE, &usual), 0);
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){3000, usual.rlim_max});
-    CHECK(t, !recall_close(&recall, newest));
+    CHECK(t, recall_close(&recall, newest, &lost));
     setrlimit(RLIMIT_FSIZE, &usual);
     signal(SIGXFSZ, SIG_DFL);
     CHECK_EQ(t, recall_open(&next), 1);
     if (CHECK(t, next.history.count > 0))
         CHECK_STR(t, next.history.entries[next.history.count - 1], older);
-    CHECK(t, recall_close(&next, NULL));
+    CHECK_STR(t, lost.data ? lost.data : "", newest);
+    bytes_release(&lost);
+    CHECK(t, recall_close(&next, NULL, &lost) && !lost.length);
+}
+
+// What the disk did not take is tried again when the same is typed again, or asked for: it was no line of the history.
+static void what_was_not_kept_is_tried_again(struct harness *t)
+{
+    struct recall recall = {.not_kept = not_kept}, next = {.not_kept = not_kept};
+    struct bytes lost = {0};
+    recall_open(&recall);
+    char *path = recall.history_path;
+    recall.history_path = strdup("/dev/full");
+    CHECK(t, !recall_remember(&recall, "typed twice") && !recall_remember(&recall, "typed twice"));
+    CHECK(t, !recall_keeps(&recall, "typed twice") && recall_keeps(&recall, " \n"));
+    free(recall.history_path);
+    recall.history_path = path;
+    CHECK(t, recall_keeps(&recall, "typed twice"));
+    CHECK(t, recall_close(&recall, NULL, &lost) && !lost.length);
+    recall_open(&next);
+    if (CHECK(t, next.history.count > 0))
+        CHECK_STR(t, next.history.entries[next.history.count - 1], "typed twice");
+    CHECK(t, recall_close(&next, NULL, &lost) && !lost.length);
+}
+
+// As where a file stands in the folder's place: this chat's Up has it, no later one does.
+static void without_a_folder_nothing_is_kept(struct harness *t)
+{
+    struct recall recall = {.not_kept = not_kept};
+    struct bytes lost = {0};
+    char path[100];
+    snprintf(path, sizeof path, "%s/moechat/history", folder);
+    setenv("XDG_STATE_HOME", path, 1);
+    recall_open(&recall);
+    setenv("XDG_STATE_HOME", folder, 1);
+    CHECK(t, !recall.history_path && !recall_remember(&recall, "typed") && !recall_keeps(&recall, "typed"));
+    CHECK(t, recall_remember(&recall, "  ")); // there is nothing in it to see
+    CHECK(t, recall_close(&recall, "a draft", &lost));
+    CHECK_STR(t, lost.data ? lost.data : "", "a draft");
+    bytes_release(&lost);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(the_draft_of_a_search_is_kept), TEST(what_is_lost_is_told)};
+    static const struct harness_test tests[] = {TEST(the_draft_of_a_search_is_kept), TEST(what_is_lost_is_told),
+                                                TEST(what_was_not_kept_is_tried_again),
+                                                TEST(without_a_folder_nothing_is_kept)};
     char command[100];
     if (!mkdtemp(folder) || setenv("XDG_STATE_HOME", folder, 1))
         return 2;
