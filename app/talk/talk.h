@@ -93,6 +93,9 @@ bool talk_left_figures(const struct talk *talk);
 // Stops the answer, or what a command asked for. False: nothing was under way.
 bool talk_stop(struct talk *talk);
 void talk_leave(struct talk *talk, int status);
+// Somebody wants to leave: once what became of the last turn on the disk is told, and the second time if something
+// would be lost, which was said. A pipe's lines mean what they say.
+void talk_ask_leave(struct talk *talk);
 // After /edit: the conversation is as before it. False: nothing is being edited, or the worker is busy. A face that
 // keeps what stands above says TALK_EDIT_LEFT.
 #define TALK_EDIT_LEFT "The edit was given up; the conversation is as it was before."

@@ -358,5 +358,5 @@ void talk_do_think(struct talk *talk, const struct line *line)
 void talk_do_quit(struct talk *talk, const struct line *line)
 {
     (void)line;
-    talk_leave(talk, talk->status);
+    talk_ask_leave(talk);
 }

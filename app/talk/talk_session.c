@@ -212,6 +212,17 @@ static bool holds_unsaved(struct talk *talk, const char *command)
     return true;
 }
 
+void talk_ask_leave(struct talk *talk)
+{
+    static const char quit[] = "/quit";
+    if (!talk->scripted && talk->held.length && strcmp(talk->held.data, quit) == 0)
+        return; // it waits already
+    if (!talk->scripted && talk->state == TALK_IDLE && talk->untold && bytes_append(&talk->held, quit, strlen(quit)))
+        talk_enter(talk, TALK_BUSY);
+    else if (talk->scripted || !holds_unsaved(talk, "/quit or Ctrl-D"))
+        talk_leave(talk, talk->status);
+}
+
 // Where the conversation that was just left, in which something was said or not, is found; `before` is what stands
 // before that.
 static void say_left(struct talk *talk, const char *before, bool said)

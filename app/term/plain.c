@@ -341,9 +341,10 @@ static bool take_line(struct plain *plain, const char *text, size_t length)
 static void on_typed(void *context, char *typed)
 {
     struct plain *plain = context;
+    bool whole = !typed || take_line(plain, typed, strlen(typed));
     if (!typed)
-        talk_leave(&plain->talk, plain->talk.status);
-    else if (!take_line(plain, typed, strlen(typed)))
+        talk_ask_leave(&plain->talk);
+    if (!whole || (!typed && plain->talk.state == TALK_IDLE))
         prompt_show("");
     free(typed);
 }

@@ -600,7 +600,7 @@ void tui_on_line(void *context, char *line)
     struct tui *tui = context;
     if (!line) {
         if (tui->mode == MODE_WRITE)
-            talk_leave(&tui->talk, tui->talk.status);
+            talk_ask_leave(&tui->talk);
         else
             tui_end_search(tui);
         return;

@@ -899,6 +899,38 @@ def test_a_full_disk_is_no_place_that_was_saved_to():
     expect('The conversation goes on as "elsewhere"; the next turn tries again to save it.\n' in said, "said: %r" % said)
 
 
+def test_who_would_lose_something_by_leaving_is_told_once():
+    """By /quit and Ctrl-D; a signal and a pipe's lines mean what they say."""
+    words = "are not saved, and would be lost: /save tries again; /quit or Ctrl-D once more drops them."
+    full = "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""
+    for first, then in (("/quit\r", "/quit\r"), ("\x04", "\x04"), ("/quit\r", "\x04"), ("/quit\r", signal.SIGTERM)):
+        t = Terminal(["--plain", "--kernel-cache", "none"] + script(ECHO), columns=200, shell=full)
+        t.wait("You:")
+        t.send("one\r" + first)  # while it is saved or before
+        t.wait("one", "not saved: ", words, "You:")
+        if isinstance(then, str):
+            t.send("/save\r")
+            t.wait("not saved: ", "You:")  # from here on they are told again
+            t.send(first)
+            t.wait(words, "You:")
+            t.send(then)
+        else:
+            t.process.send_signal(then)
+        same(t.finish(), 1 if isinstance(then, str) else 143)
+        same(t.output.count(words.encode()), 2 if isinstance(then, str) else 1)
+    for leave_by in ("/quit\r", "\x04"):
+        s = Screen(["--kernel-cache", "none"] + script(ECHO), shell=full, columns=150)
+        s.until("Type /help")
+        s.keys("one\r", "not saved: ")
+        s.keys(leave_by, words)
+        s.send(leave_by)
+        same(s.finish(), 1)
+    command = ["dash", "-c", full, PROGRAM, "--plain", "--kernel-cache", "none"] + script(ECHO)
+    for typed in (b"one\n/quit\n", b"one\n"):
+        result = subprocess.run(command, input=typed, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=DEADLINE)
+        same((result.returncode, b"once more" in result.stdout), (1, False))
+
+
 def test_a_long_talk_gets_room():
     """What was saved with more room than there would be now is opened all the same, and goes on."""
     t = chat("context 300\n" + ECHO, "--session", "long")
@@ -1721,6 +1753,8 @@ def test_no_place_for_sessions():
         t = chat(ECHO, env=environment(XDG_DATA_HOME=blocked), columns=200)
     t.send("one\r")
     t.wait("one\r\n", "conversation not saved: cannot create the session: " + blocked, "Not a directory", "You:")
+    t.send("\x04")
+    t.wait("once more drops them.", "You:")
     t.send("\x04")
     same(t.finish(), 1)  # not what was asked for
 
