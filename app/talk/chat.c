@@ -167,6 +167,13 @@ uint32_t chat_tokens(const struct chat *chat)
     return tokens;
 }
 
+uint32_t chat_answered(const struct chat *chat)
+{
+    const struct chat_turn *last = chat->n_turns ? &chat->turns[chat->n_turns - 1] : NULL;
+    bool counted = last && last->role == TOK_USER && (last->end || chat_waits(chat));
+    return chat_tokens(chat) - (counted ? (uint32_t)last->ids.count : 0);
+}
+
 void chat_leave_unanswered(struct chat *chat)
 {
     if (!chat->n_turns || chat->turns[chat->n_turns - 1].role != TOK_USER)

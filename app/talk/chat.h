@@ -84,6 +84,7 @@ uint32_t chat_number_system(struct chat *chat);
 size_t chat_exchanges(const struct chat *chat);  // messages of the user
 uint32_t chat_position(const struct chat *chat); // tokens of the timeline that are the conversation's
 uint32_t chat_tokens(const struct chat *chat);   // the same with those of a last message that waits
+uint32_t chat_answered(const struct chat *chat); // and without those of a last one that has no answer, read or not
 // The last message was stopped while it was read, or its turn failed: it is there without an answer, and not fed.
 bool chat_waits(const struct chat *chat);
 void chat_leave_unanswered(struct chat *chat); // of a last message without an answer: it stays as a branch

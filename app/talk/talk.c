@@ -139,7 +139,7 @@ void talk_leave(struct talk *talk, int status)
 
 uint32_t talk_context_used(const struct talk *talk, const struct figures *figures)
 {
-    return talk->state == TALK_ANSWERING ? figures->context : chat_position(&talk->chat);
+    return talk->state == TALK_ANSWERING ? figures->context : chat_answered(&talk->chat);
 }
 
 bool talk_left_figures(const struct talk *talk)

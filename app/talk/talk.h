@@ -85,7 +85,8 @@ void talk_line(struct talk *talk, const char *text, size_t length);
 bool talk_line_meanwhile(struct talk *talk, const char *text, size_t length);
 // Would this line put something into the draft? Then it is not for later, when something else is being typed there.
 bool talk_fills_draft(const char *text, size_t length);
-// Tokens of the context that are used now: during an answer as the worker's figures have it.
+// Tokens of the context that are used now, but for a message that waits for its answer, of which more or less may have
+// been read; during an answer as the worker's figures have it.
 uint32_t talk_context_used(const struct talk *talk, const struct figures *figures);
 // The worker's figures and tokens are of an answer, or of a message that was stopped, that is not in the conversation:
 // it was taken back, or left for another.

@@ -25,7 +25,7 @@ struct stats {
         bool here; // that is what the caches have
     } rooms[STATS_ROOMS];
     int n_rooms;
-    uint32_t context_used, context_then; // now, and with a message that waits for its answer, whose reading was stopped
+    uint32_t context_used, context_then; // now, and with a message that waits for its answer
     size_t messages;
     bool to_read_anew;            // all of them, so nothing of the context counts as used
     struct process_reads process; // until now

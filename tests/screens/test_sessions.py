@@ -232,10 +232,14 @@ def test_ctrl_c_and_limits_save():
 def test_a_stopped_message_is_saved_when_one_leaves():
     t = chat("turn\nprefill 60000\n", "--session", "unread")
     stop_while_read(t, "go")
+    t.send("/stats\r")
+    t.wait("context          0 of 4096 tokens (6 with the message that waits), 1 message", "You:")
     t.send("/quit\r")
     t.wait("Your last message is saved without an answer; /retry answers it.", 'Saved as "unread"')
     same(t.finish(), 0)
     t = chat(ECHO, "--session", "unread", columns=200)
+    t.send("/stats\r")
+    t.wait("context          0 of 4096 tokens (6 with the message that waits), 1 message", "You:")  # as before
     expect(b"But its last message was not answered: 6 of its 6 tokens are unread." in t.output, t.output)
     expect(b"You: go\r\n" in t.output and b"No answer to this message yet" in t.output, t.output)
     t.send("/retry\r")
