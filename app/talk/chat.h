@@ -100,6 +100,8 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length);
 struct turn *chat_again(struct chat *chat);
 bool chat_has_unsent(const struct chat *chat);  // a message that is to be sent again and is no part of this
 bool chat_last_is_fed(const struct chat *chat); // the last turn is; a message that is stays when its turn fails
+// What the last message was answered with, now or else last of all, in another branch; NULL: it never was.
+const struct chat_turn *chat_last_answer(const struct chat *chat);
 // Takes in what became of that turn: ids and the answer's text, or, when the turn was not kept, the message stays as
 // the last one if it was noted or is still fed; else it goes to unsent, and where it did not fit the one without an
 // answer whose place it was to take is the last again. False: no memory.

@@ -53,6 +53,20 @@ static bool is_beside(const struct chat *chat, const struct chat_turn *turn, con
            place_of(chat, candidate) == place_of(chat, turn);
 }
 
+const struct chat_turn *chat_last_answer(const struct chat *chat)
+{
+    const struct chat_turn *last = chat->n_turns ? &chat->turns[chat->n_turns - 1] : NULL;
+    if (!last || last->role != TOK_USER)
+        return last && last->role == TOK_ASSISTANT ? last : NULL;
+    for (size_t i = chat->n_others; i > 0 && last->number != PART_NONE; i--) {
+        const struct chat_turn *answer = &chat->others[i - 1];
+        const struct chat_turn *before = answer->role == TOK_ASSISTANT ? chat_find(chat, answer->after) : NULL;
+        if (before && before->said == last->said)
+            return answer;
+    }
+    return NULL;
+}
+
 static struct chat_rank rank_among(const struct chat *chat, const struct chat_turn *turn)
 {
     struct chat_rank rank = {.count = 1};

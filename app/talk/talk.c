@@ -301,9 +301,9 @@ static void note_turn(struct talk *talk, const struct turn_result *result)
     } else {
         if (result->begun) // and its message stays, or is taken back
             talk->figures_of = chat_last_is_fed(&talk->chat) || result->noted ? chat_last(&talk->chat) : PART_NONE;
-        talk->n_sent += talk->counts_again ? 0 : -1U;
+        talk->n_sent -= !talk->seeded_again;
     }
-    talk->counts_again = false;
+    talk->seeded_again = false;
 }
 
 static void finish_turn(struct talk *talk, struct turn_result *result)
@@ -350,10 +350,13 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
 void talk_send(struct talk *talk, struct turn *turn)
 {
     if (!turn) {
+        talk->seeded_again = false;
         talk_fail(talk, "out of memory");
         return;
     }
-    talk->asked_seed = talk->settings.seed.number + talk->n_sent++;
+    if (!talk->seeded_again)
+        talk->asked_seed = talk->settings.seed.number + talk->n_sent++;
+    talk->seed_is_new = false;
     turn->sampling = talk_settings_sampling(&talk->settings, talk->asked_seed);
     turn->max_tokens = talk->settings.max_tokens;
     talk->begun = false;

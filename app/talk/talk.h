@@ -45,12 +45,13 @@ struct talk {
     uint64_t turn_seed;                // of the last turn of this conversation, if
     bool turn_seeded;                  // there was one
     int64_t figures_of;                // number of the answer or stopped message whose figures there are, PART_NONE
-    unsigned n_sent;                   // turns that were kept, and the one under way: seeds count them
+    unsigned n_sent;                   // turns that were kept, and the one under way: seeds count them,
+    bool seeded_again;                 // but not one that takes the seed of the answer that it gives again
+    bool seed_is_new;                  // no turn began since it was set
     bool going;                        // elsewhere in the conversation, or to another; the worker follows
     size_t editing;                    // messages that /edit took back, and the conversation is there still; 0: none
     int64_t edited_from;               // the last turn of the conversation before it
     struct bytes edited;               // the draft that it made
-    bool counts_again;                 // this one takes the seed of the one that it answers again
     uint32_t told_habits;              // what does here what a message does elsewhere, a bit for each of habits.h
     struct talk_argument key_asked;    // what began with a key and a command; the same at once is sent
     struct bytes export_asked;         // what /export did not replace; the same once more does

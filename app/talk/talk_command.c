@@ -26,14 +26,18 @@ void talk_do_retry(struct talk *talk, const struct line *line)
     (void)line;
     struct bytes text;
     bool unsent = chat_has_unsent(&talk->chat) || chat_waits(&talk->chat); // then its seed is still to be used
+    const struct chat_turn *answer = unsent ? NULL : chat_last_answer(&talk->chat);
+    bool known = answer && *answer->made.stop; // else its line in the session is damaged
+    uint64_t seed = known ? answer->made.sampling.seed : 0;
     struct turn *again = chat_again(&talk->chat);
     if (!again && !chat_take_last(&talk->chat, &text)) {
         talk_refuse(talk, "No message to send again.");
         return;
     }
-    // A seed that was asked for gives the same answer again; else a new one is drawn by counting on.
-    talk->counts_again = talk->settings.seed.given && talk->n_sent > 0 && !unsent;
-    talk->n_sent -= talk->counts_again;
+    // A seed that was asked for gives the same answer again, whatever chat it came in; else a new one is drawn by
+    // counting on, and so where one is to be tried that was set since.
+    talk->seeded_again = talk->settings.seed.given && known && !talk->seed_is_new;
+    talk->asked_seed = seed;
     talk->face->cut(talk->self, chat_exchanges(&talk->chat) - (again != NULL));
     if (again) {
         talk_show_turn(talk, talk->chat.n_turns - 1);
@@ -177,8 +181,10 @@ void talk_do_set(struct talk *talk, const struct line *line)
         talk_refuse(talk, "%s.", wrong);
         return;
     }
-    if (strcmp(name, "seed") == 0)
+    if (strcmp(name, "seed") == 0) {
         talk->n_sent = 0;
+        talk->seed_is_new = true;
+    }
     talk->settings = changed;
     bool drawn = strcmp(name, "seed") == 0 && !changed.seed.given; // and it may be another one
     say_setting(talk, name, !back, !back ? "now " : drawn ? "" : "again ");

@@ -940,6 +940,42 @@ def test_a_stopped_message_keeps_its_seed():
     leave(t)
 
 
+def test_an_answer_is_given_again_with_its_seed():
+    """In the chat that it came in and in a later one, whatever was sent in between; not where another was set since."""
+    def told(t, *lines):
+        seeds = []
+        for line in lines:
+            t.send(line + "\r/stats\r")
+            t.wait("seed  ", "in the last turn", "You:")
+            seeds.append(int(re.findall(r"seed +([0-9]+) in", t.output.decode())[-1]))
+        return seeds
+    start = lambda: chat("turn\necho\n" * 8, "--seed", "3", "--session", "seeds", columns=200)
+    t = start()
+    same(told(t, "one", "two", "/retry"), [3, 4, 4])
+    t.send("/undo\r")
+    t.wait("Took back")
+    same(told(t, "/retry", "three"), [3, 5])
+    leave(t)
+    t = start()
+    same(told(t, "/retry", "/retry", "four", "/retry"), [5, 5, 3, 3])
+    t.send("/set seed 9\r")
+    t.wait("seed is now 9")
+    same(told(t, "/retry", "/retry", "five"), [9, 9, 10])
+    leave(t)
+    t = chat("turn\necho\n" * 8, "--session", "seeds", columns=200)
+    again = told(t, "/retry", "/retry")
+    expect(again[0] != again[1] and 10 not in again, again)  # another answer
+    leave(t)
+    t = chat("turn\necho\nturn\ntext half\nhang\nturn\necho\n", "--session", "seed-of-another", "--seed", "3", columns=200)
+    same(told(t, "one"), [3])
+    t.send("/retry\r")
+    t.wait("half")
+    t.interrupt()
+    t.wait("Stopped", "You:")
+    same(told(t, "/retry"), [3])
+    leave(t)
+
+
 def test_plain_reads_messages_from_a_pipe():
     result = run(script(ECHO) + ["--plain"], stdin=b"one\n/undo\ntwo\n/nonsense\nexit\nlast without newline")
     same((result.returncode, result.stdout), (1, b"Assistant: one\nAssistant: two\nAssistant: exit\nAssistant: last without newline\n"))

@@ -155,8 +155,9 @@ static void another_answer_feeds_nothing(struct harness *t)
 {
     struct chat chat = {0};
     struct engine engine = {0};
-    CHECK(t, chat_again(&chat) == NULL);
+    CHECK(t, chat_again(&chat) == NULL && chat_last_answer(&chat) == NULL);
     exchange(t, &chat, &engine, "one", "first", true);
+    CHECK(t, chat_last_answer(&chat) == &chat.turns[1] && chat_answered(&chat) == engine.length);
     uint32_t message_end = chat.turns[0].end;
     struct turn *turn = chat_again(&chat);
     if (CHECK(t, turn != NULL)) {
@@ -168,6 +169,8 @@ static void another_answer_feeds_nothing(struct harness *t)
     CHECK_EQ(t, chat.n_turns, 1); // the message stays, and what failed leaves it so
     struct turn_result failed = {.kept = false};
     CHECK(t, chat_accept(&chat, &failed, &(struct bytes){0}) && chat.n_turns == 1 && !chat.unsent.data);
+    CHECK(t, chat_last_answer(&chat) == &chat.others[0]); // what was answered before is known there
+    CHECK(t, chat_answered(&chat) == 0 && chat_tokens(&chat) == message_end);
     turn = chat_again(&chat);
     CHECK(t, turn != NULL);
     turn_free(turn);
@@ -192,6 +195,8 @@ static void a_saved_conversation_goes_on(struct harness *t)
     }
     CHECK(t, chat_restore(&chat, parts, 4));
     CHECK_EQ(t, chat_position(&chat), 1 + 2 + 3 + 4);
+    CHECK(t, chat_answered(&chat) == 1 + 2 + 3 && chat_tokens(&chat) == 1 + 2 + 3 + 4); // the last has no answer yet
+    CHECK(t, chat_last_answer(&chat) == NULL);
     CHECK(t, chat_timeline(&chat, &ids) && ids.count == 10 && ids.ids[9] == 3);
     struct turn *turn = chat_again(&chat);
     CHECK(t, turn && turn->position + turn->known.count == 10 && turn->last_id == 3);
@@ -514,6 +519,7 @@ static void a_stopped_message_stays_as_a_branch(struct harness *t)
         CHECK_EQ(t, chat.n_others, 0);
         CHECK_EQ(t, chat.turns[system].after, system ? 0 : PART_NONE);
         CHECK(t, chat_waits(&chat) && chat_position(&chat) == 0 && chat_tokens(&chat) == 1 + (uint32_t)system);
+        CHECK_EQ(t, chat_answered(&chat), system);
         CHECK_EQ(t, chat_undo(&chat, 1), 1); // and back
         CHECK(t, !chat_waits(&chat) && chat_tokens(&chat) == 0);
         size_t n = 1;
