@@ -40,6 +40,16 @@ struct moved {
     uint32_t part;       // read of a message that was stopped
 };
 
+// Why rows are missing, with what is only "its" where more is said of a session. Returns how long that is.
+static int print_why(char *out, size_t size, const char *why)
+{
+    static const char its[] = "its ";
+    const char *of = strstr(why, its);
+    if (!of || of - why > 40 || (of > why && of[-1] != ' '))
+        return snprintf(out, size, "%.280s", why);
+    return snprintf(out, size, "%.*sthe conversation's %.260s", (int)(of - why), why, of + strlen(its));
+}
+
 // What the next message will read, or what is gone of one that was stopped.
 static void tell(struct keeper *keeper, const struct timeline *timeline, const struct moved *moved, const char *why,
                  bool forgets)
@@ -52,7 +62,8 @@ static void tell(struct keeper *keeper, const struct timeline *timeline, const s
         char reads[KEEPER_UNREAD_SIZE];
         keeper_say_unread(reads, sizeof reads,
                           &(struct keeper_unread){moved->tokens, news->missing, moved->unanswered, forgets});
-        snprintf(news->text, sizeof news->text, "%.280s; %s", why ? why : "its KV cache is not saved", reads);
+        int length = print_why(news->text, sizeof news->text, why ? why : "its KV cache is not saved");
+        snprintf(news->text + length, sizeof news->text - (size_t)length, "; %s", reads);
     } else if (moved->part && !*news->text && !timeline_part_length(timeline))
         snprintf(news->text, sizeof news->text,
                  "what was read of the message that was stopped, %u token%s, is not kept here", (unsigned)moved->part,

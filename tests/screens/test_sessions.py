@@ -899,6 +899,8 @@ def test_a_full_disk_is_no_place_that_was_saved_to():
     expect("no session" in said and "Assistant: two" in said, "said: %r" % said)
     expect("were not saved." in full("one", "/save", "/new", "/new"), "it is dropped")
     expect("goes on" not in said, "no command made another session of it: %r" % said)
+    said = full("one", "/undo", "/redo")
+    expect("\nmoechat: The conversation's KV cache is not saved; your next message reads 11 of its 11 tokens again; conversation not saved: " in said, said)
     said = full("one", "/fork elsewhere")
     expect('The conversation goes on as "elsewhere"; the next turn tries again to save it.\n' in said, "said: %r" % said)
 
