@@ -271,7 +271,7 @@ static void send_in_session(struct run *run, const struct session_news *news)
         chat_feed_anew(&run->chat);
     if (system && !run->chat.n_turns)
         chat_set_system(&run->chat, system, strlen(system));
-    else if (system)
+    else if (system && !chat_system_is(&run->chat, system, strlen(system)))
         report("the session keeps its own system message; --system is ignored");
     struct turn *turn = chat_request(&run->chat, run->prompt.data, run->prompt.length);
     if (!turn) {

@@ -1765,6 +1765,11 @@ def test_no_place_for_sessions():
     same(t.finish(), 1)  # not what was asked for
 
 
+def test_run_tells_of_a_system_message_that_another_keeps_out():
+    said = [run(["run", "-p", "x", "--session", "kind", "--system", text] + script(ECHO)).stderr for text in ("Be kind.", "Be kind.", "Be brief.")]
+    same([b"--system is ignored" in words for words in said], [False, False, True])
+
+
 def test_nothing_is_saved_when_asked():
     before = names()
     t = chat(ECHO, "--no-session")
