@@ -298,13 +298,13 @@ static bool build_program(gpu *g, struct program *p, const struct source *source
                           struct steps *steps, struct gpu_error *err)
 {
     bool cached = g->cache_folder && key;
-    steps->total = count_wanted(g, source);
-    if (steps->progress)
-        steps->progress(steps->context, "kernels", 0, steps->total);
+    steps->total = count_wanted(g, source); // to read the binary is no step of a building, however long the disk takes
     if (cached && build_from_binary(g, p, source, key) && ready_by_address(g, p, source, steps, NULL, NULL))
         return true;
     release(p);
     steps->total = count_wanted(g, source) + (cached ? 1u : 0u);
+    if (steps->progress)
+        steps->progress(steps->context, "kernels", 0, steps->total);
     if (!build_from_source(g, p, source, err) || !ready_by_address(g, p, source, steps, cached ? key : NULL, err)) {
         release(p);
         return false;
