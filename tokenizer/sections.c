@@ -41,14 +41,20 @@ enum tok_section tok_sections_take(struct tok_sections *s, int32_t id, const cha
     return no_text(s, text, "</think>");
 }
 
+size_t tok_sections_left(const struct tok_sections *s)
+{
+    if (!s->turns || (!s->thinking && !s->closing))
+        return 0;
+    size_t all = tok_template_between(s->turns)->count, said = s->closing ? s->n_closing : 0;
+    return said < all ? all - said : 0;
+}
+
 int tok_sections_close(const struct tok_sections *s, struct tok_ids *list, struct tok_err *err)
 {
-    struct tok_ids all = {0};
-    if (!s->turns || (!s->thinking && !s->closing))
-        return TOK_OK;
-    int failed = tok_template_close_thinking(s->turns, &all, err);
-    for (size_t i = s->closing ? s->n_closing : 0; i < all.count && !failed; i++)
-        failed = tok_ids_append(list, all.ids[i], err);
-    tok_ids_release(&all);
+    int failed = TOK_OK;
+    for (size_t left = tok_sections_left(s); left > 0 && !failed; left--) {
+        const struct tok_ids *all = tok_template_between(s->turns);
+        failed = tok_ids_append(list, all->ids[all->count - left], err);
+    }
     return failed;
 }

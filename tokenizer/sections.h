@@ -7,7 +7,7 @@
 
 // Fills turns and the symbols in, if the template has sections.
 void tok_template_sections(const tok_template *turns, struct tok_sections *sections);
-// Appends the ids that stand between the two.
-int tok_template_close_thinking(const tok_template *turns, struct tok_ids *list, struct tok_err *err);
+// The ids that stand between the two.
+const struct tok_ids *tok_template_between(const tok_template *turns);
 
 #endif

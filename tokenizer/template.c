@@ -261,6 +261,7 @@ struct tok_template {
     } symbols[PARTS];
     size_t n_symbols;
     int32_t ends[ENDS];
+    struct tok_ids between; // the sections of an answer, if it has any
 };
 
 // One rendering: text is held back until a control symbol or the turn's end, and encoded at once.
@@ -332,35 +333,6 @@ static int find_symbols(tok_template *turns, struct tok_err *err)
     return failed;
 }
 
-int tok_template_open(const char *name, const tok *tokenizer, tok_template **turns, struct tok_err *err)
-{
-    size_t i = 0;
-    while (i < N_FORMS && strcmp(forms[i].about.name, name) != 0)
-        i++;
-    if (i == N_FORMS) {
-        char known[480] = "";
-        for (size_t k = 0, at = 0; k < N_FORMS && at < sizeof known; k++)
-            at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", k ? ", " : "", forms[k].about.name);
-        return tok_fail(err, TOK_UNSUPPORTED, "template %.100s is not known: there are %s", name, known);
-    }
-    tok_template *made = calloc(1, sizeof *made);
-    if (!made)
-        return tok_fail(err, TOK_NO_MEMORY, "template %s: out of memory", name);
-    made->tokenizer = tokenizer;
-    made->form = &forms[i];
-    int failed = find_symbols(made, err);
-    if (failed)
-        free(made);
-    else
-        *turns = made;
-    return failed;
-}
-
-void tok_template_close(tok_template *turns)
-{
-    free(turns);
-}
-
 struct tok_template_about tok_template_describe(const tok_template *turns)
 {
     return turns->form->about;
@@ -405,6 +377,48 @@ static int put_parts(struct rendering *r, const char *parts)
         at = close ? close + 1 : at + length;
     }
     return failed;
+}
+
+// What stands between an answer's sections, which closes its thinking, too.
+static int find_between(tok_template *turns, struct tok_err *err)
+{
+    struct rendering r = {.turns = turns, .list = &turns->between, .err = err};
+    int failed = turns->form->earlier == SECTIONS ? put_parts(&r, K3_THOUGHT K3_SAYS) : TOK_OK;
+    failed = failed ? failed : flush(&r);
+    free(r.text);
+    return failed;
+}
+
+int tok_template_open(const char *name, const tok *tokenizer, tok_template **turns, struct tok_err *err)
+{
+    size_t i = 0;
+    while (i < N_FORMS && strcmp(forms[i].about.name, name) != 0)
+        i++;
+    if (i == N_FORMS) {
+        char known[480] = "";
+        for (size_t k = 0, at = 0; k < N_FORMS && at < sizeof known; k++)
+            at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", k ? ", " : "", forms[k].about.name);
+        return tok_fail(err, TOK_UNSUPPORTED, "template %.100s is not known: there are %s", name, known);
+    }
+    tok_template *made = calloc(1, sizeof *made);
+    if (!made)
+        return tok_fail(err, TOK_NO_MEMORY, "template %s: out of memory", name);
+    made->tokenizer = tokenizer;
+    made->form = &forms[i];
+    int failed = find_symbols(made, err);
+    failed = failed ? failed : find_between(made, err);
+    if (failed)
+        tok_template_close(made);
+    else
+        *turns = made;
+    return failed;
+}
+
+void tok_template_close(tok_template *turns)
+{
+    if (turns)
+        tok_ids_release(&turns->between);
+    free(turns);
 }
 
 // As Python's str.strip sees it.
@@ -575,11 +589,7 @@ void tok_template_sections(const tok_template *turns, struct tok_sections *s)
     s->sep = symbol_id(turns, "<|sep|>", 7);
 }
 
-int tok_template_close_thinking(const tok_template *turns, struct tok_ids *list, struct tok_err *err)
+const struct tok_ids *tok_template_between(const tok_template *turns)
 {
-    struct rendering r = {.turns = turns, .list = list, .err = err};
-    int failed = put_parts(&r, K3_THOUGHT K3_SAYS);
-    failed = failed ? failed : flush(&r);
-    free(r.text);
-    return failed;
+    return &turns->between;
 }

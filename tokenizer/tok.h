@@ -140,13 +140,14 @@ struct tok_sections {
     bool closing;               // between the sections, n_closing ids behind the first
     unsigned n_closing;
 };
-enum { TOK_SECTIONS_CLOSE = 17 }; // ids that tok_sections_close adds at most: four symbols, an id a letter
 enum tok_section { TOK_SECTION_TEXT, TOK_SECTION_MARK, TOK_SECTION_END };
 void tok_sections_begin(struct tok_sections *sections, const tok_template *turns, bool thinking);
 // What the next id is. A mark's text is *text, which may be "".
 enum tok_section tok_sections_take(struct tok_sections *sections, int32_t id, const char **text);
-// Appends what is missing before the id that closes an answer, when it was stopped before it said anything.
+// Appends what is missing before the id that closes an answer, when it was stopped before it said anything. The ids are
+// known since the template was opened: nothing is encoded, so nobody's tok_set_cancelled keeps an answer from its end.
 int tok_sections_close(const struct tok_sections *sections, struct tok_ids *list, struct tok_err *err);
+size_t tok_sections_left(const struct tok_sections *sections); // how many that are; never more after a further id
 
 // Looks at the start of `length` bytes, 1 or more. > 0: a whole UTF-8 character of that many bytes, *code set.
 // 0: so far a character, but unfinished. < 0: that many bytes (1 to 3) can't begin one.

@@ -115,6 +115,17 @@ static void send_figures(struct worker *worker, int32_t id, struct moe_telemetry
     answer_text_token(&worker->text, &event);
 }
 
+// Of an answer that has ended, so that it is kept whatever is cancelled now.
+static int encode_rest(struct worker *worker, const struct backend_prompt *rest, struct turn_result *result)
+{
+    const struct backend_ops *ops = worker->backend.ops;
+    size_t end;
+    int code;
+    while ((code = ops->encode(worker->backend.self, rest, &result->answer, &end, &result->err)) == MOE_CANCELLED)
+        ops->resume(worker->backend.self);
+    return code;
+}
+
 // The answer was ended by a stop string: what the timeline has of it is what is said, too. Where the string begins
 // within a token, that token gives way to those of its beginning.
 static int cut_at_stop(struct worker *worker, const struct turn *turn, uint32_t begin, struct turn_result *result)
@@ -124,7 +135,7 @@ static int cut_at_stop(struct worker *worker, const struct turn *turn, uint32_t 
     const char *bytes = NULL;
     uint64_t left = answer_text_length(&worker->text);
     struct tok_sections sections = ops->sections(self, turn->raw, turn->think);
-    size_t whole = 0, length = 0, end;
+    size_t whole = 0, length = 0;
     for (; whole < result->answer.count; whole++) {
         int32_t id = result->answer.ids[whole];
         bool mark = tok_sections_take(&sections, id, &bytes) == TOK_SECTION_MARK;
@@ -138,7 +149,7 @@ static int cut_at_stop(struct worker *worker, const struct turn *turn, uint32_t 
     int code = timeline_cut(&worker->timeline, begin + (uint32_t)whole, &result->err);
     result->answer.count = whole;
     if (code == 0 && left)
-        code = ops->encode(self, &head, &result->answer, &end, &result->err);
+        code = encode_rest(worker, &head, result);
     for (size_t i = whole; i < result->answer.count && code == 0; i++)
         code = timeline_add(&worker->timeline, result->answer.ids[i], &result->err);
     return code;
@@ -203,7 +214,7 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
         if (turn->max_tokens && result->generated_tokens >= turn->max_tokens)
             break;
         result->reason = STOP_CONTEXT_FULL;
-        if (ops->length(self) + 3 + (worker->sections.turns ? TOK_SECTIONS_CLOSE : 0) > result->context_total)
+        if (ops->length(self) + 3 + tok_sections_left(&worker->sections) > result->context_total)
             break;
         code = timeline_decode(&worker->timeline, id, &result->err);
         if (code) { // such as a read error: what was said stays, and the next turn feeds the rest or fails

@@ -1379,6 +1379,27 @@ def test_kimi_k3_talks_in_sections():
     leave(t)
 
 
+def test_kimi_k3_is_stopped_while_it_thinks():
+    """What it said until then is kept, its thinking closed, as with other models."""
+    model = ["-m", os.path.join(ROOT, "tests", "golden", "ck-kimi-k3-chat", "checkpoint"), "--device", "ref", "--seed", "5"]
+    t = Terminal(["--plain", "--session", "k3-stopped"] + model, columns=250)
+    for message in ("Hello", "And?"):
+        t.wait("You:")
+        t.send(message + "\r")
+        t.wait("Thinking:")
+        time.sleep(0.2)
+        t.interrupt()
+        t.wait("Stopped; what it said is kept.")
+    t.wait("You:")
+    leave(t)
+    t = Terminal(["run", "--jsonl", "-p", "More", "--session", "k3-stopped"] + model)
+    t.wait('{"token":')
+    t.process.send_signal(signal.SIGTERM)
+    same(t.finish(), 143)
+    expect(b'"stop_reason":"cancelled"' in t.output, t.output[-600:])
+    same(run(["sessions", "show", "k3-stopped"]).stdout.count(b"Assistant:"), 3)
+
+
 def test_a_session_opens_its_own_model():
     folder = tempfile.mkdtemp(dir=SCRATCH)
     demo = os.path.join(folder, "demo of mine")

@@ -657,8 +657,14 @@ static void kimi_k3_speaks_in_sections(struct harness *t)
     CHECK_EQ(t, system(command), 0);
 }
 
+static bool always(void *context)
+{
+    (void)context;
+    return true;
+}
+
 // Stopped anywhere, an answer that thinks is closed so that it is the whole one's beginning and no thought is left
-// open.
+// open; whoever stopped it does not stop that.
 static void sections_are_told_apart_and_closed(struct harness *t)
 {
     char folder[64], command[100];
@@ -669,6 +675,8 @@ static void sections_are_told_apart_and_closed(struct harness *t)
     CHECK_EQ(t, tok_template_open("kimi-k3", tokenizer, &turns, &err), TOK_OK);
     put_k3(t, tokenizer, "hm well>think|<response|yes indeed>", &ids);
     put_k3(t, tokenizer, ">think|<response|", &tags);
+    tok_set_cancelled(tokenizer, always, NULL);
+    CHECK_EQ(t, tok_encode(tokenizer, "a", 1, &tags, &err), TOK_CANCELLED);
     for (size_t stop = 0; turns && stop < ids.count; stop++) {
         struct tok_sections sections;
         struct tok_ids list = {0};
@@ -689,9 +697,9 @@ static void sections_are_told_apart_and_closed(struct harness *t)
         }
         if (stop == 0)
             CHECK_STR(t, text, "hm well</think>yes indeed");
-        size_t before = list.count;
+        size_t before = list.count, left = tok_sections_left(&sections);
         CHECK_EQ(t, tok_sections_close(&sections, &list, &err), TOK_OK);
-        CHECK(t, list.count - before <= TOK_SECTIONS_CLOSE);
+        CHECK_EQ(t, list.count - before, left);
         size_t n = 0; // how many of its ids are the tags between the sections, once, in their order
         for (size_t i = 0; i < list.count && n < tags.count; i++)
             n += list.ids[i] == tags.ids[n];
@@ -706,6 +714,7 @@ static void sections_are_told_apart_and_closed(struct harness *t)
     const char *bytes;
     tok_sections_begin(&none, NULL, true);
     CHECK_EQ(t, tok_sections_take(&none, K3_CLOSE, &bytes), TOK_SECTION_TEXT);
+    CHECK_EQ(t, tok_sections_left(&none), 0);
     CHECK_EQ(t, tok_sections_close(&none, &tags, &err), TOK_OK);
     tok_ids_release(&ids), tok_ids_release(&tags);
     tok_template_close(turns);

@@ -680,6 +680,49 @@ static void a_stop_string_ends_the_answer(struct harness *t)
     worker_free(worker);
 }
 
+// A backend whose texts are cancelled twice while it encodes what is left of an answer.
+static struct {
+    struct backend_ops ops;
+    int (*encode)(void *self, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
+                  struct moe_err *err);
+    int cancels;
+} hasty;
+
+static int encode_hastily(void *self, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
+                          struct moe_err *err)
+{
+    if (prompt->raw && hasty.cancels-- > 0)
+        return backend_fail(err, MOE_CANCELLED, "cancelled");
+    return hasty.encode(self, prompt, ids, ends, err);
+}
+
+static void make_hasty(struct backend *backend)
+{
+    hasty.ops = *backend->ops;
+    hasty.encode = hasty.ops.encode;
+    hasty.ops.encode = encode_hastily;
+    hasty.cancels = 2;
+    backend->ops = &hasty.ops;
+}
+
+static void what_a_stop_string_ended_outlives_a_cancel(struct harness *t)
+{
+    struct worker *worker = start_changed(t, "turn\ntoken Hel\ntoken lo END x\n", make_hasty);
+    struct bytes answer = {0};
+    await_ready(t, worker);
+    struct turn *turn = turn_new();
+    turn_add(turn, TOK_USER, "a", 1);
+    turn->sampling.stop = (struct texts){"END"};
+    worker_send(worker, turn);
+    struct turn_result *result = collect(t, worker, &answer, 0);
+    CHECK(t, result->kept && result->reason == STOP_TEXT && hasty.cancels < 0);
+    CHECK_STR(t, result->text.data, "Hello ");
+    CHECK_EQ(t, result->answer.count, 1 + 3 + 1);
+    turn_result_free(result);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
 // A token is told as soon as nothing of it can be the beginning of a stop string any more.
 static void tokens_are_told_when_they_are_out(struct harness *t)
 {
@@ -751,6 +794,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(a_stop_string_ends_the_answer),
         TEST(a_stop_string_may_not_come),
+        TEST(what_a_stop_string_ended_outlives_a_cancel),
         TEST(tokens_are_told_when_they_are_out),
         TEST(there_is_nothing_to_answer_before_a_message),
         TEST(thinking_is_told_apart_and_left_out),
