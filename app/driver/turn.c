@@ -100,6 +100,8 @@ int turn_encode(const struct turn *turn, const struct backend *backend, struct t
                                     .begin = turn->position == 0,
                                     .raw = turn->raw,
                                     .think = turn->think};
+    struct tok_sections sections = backend->ops->sections(backend->self, turn->raw, turn->think);
+    result->answer_room = 2 + tok_sections_left(&sections);
     result->prompt_ends = calloc(turn->n_turns + 1, sizeof(size_t));
     if (!result->prompt_ends)
         return backend_fail(&result->err, MOE_NO_MEMORY, "no memory for the turn");
@@ -161,7 +163,7 @@ size_t turn_unchanged(const struct turn *turn, const struct backend *backend, co
 
 bool turn_has_room(const struct turn *turn, const struct turn_result *result)
 {
-    return turn->position + result->prompt.count + 2 <= result->context_total;
+    return turn->position + result->prompt.count + result->answer_room <= result->context_total;
 }
 
 // Would a message of one letter fit?
@@ -182,7 +184,7 @@ static int try_shorter(const struct turn *turn, const struct backend *backend, s
 
 int turn_does_not_fit(const struct turn *turn, const struct backend *backend, struct turn_result *result)
 {
-    size_t count = result->prompt.count + 2, needed = turn->position + count;
+    size_t count = result->prompt.count + result->answer_room, needed = turn->position + count;
     unsigned total = result->context_total;
     int code = try_shorter(turn, backend, result);
     if (code)

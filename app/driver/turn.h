@@ -86,6 +86,7 @@ struct turn_result {
     uint32_t to_read;      // those, or the tokens of the prompt behind the conversation
     uint32_t read_tokens;  // of those: they need not be computed again
     double held_tokens;    // beyond those: so much of the others' work need not be done again
+    size_t answer_room;    // tokens of the shortest answer: one that it says, and those that close it
     struct tok_ids prompt; // as fed; the first prompt_ends[i] of them reach to the end of turn i
     size_t *prompt_ends;
     size_t n_prompt_ends;
@@ -111,7 +112,7 @@ size_t turn_same(const struct turn *turn, const struct saved *saved, const struc
 // the next turn: those before what opens it. 0: no other number than all.
 size_t turn_unchanged(const struct turn *turn, const struct backend *backend, const struct turn_result *result,
                       size_t there);
-// Is there room for the prompt, and two tokens of the answer?
+// Is there room for the prompt, and an answer of a token?
 bool turn_has_room(const struct turn *turn, const struct turn_result *result);
 // There is none: the sentence, and whether a shorter message has room. Where turns before the message are fed with it,
 // what was used is no help. Returns a code with result->err.

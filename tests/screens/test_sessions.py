@@ -1379,6 +1379,18 @@ def test_kimi_k3_talks_in_sections():
     leave(t)
 
 
+def test_kimi_k3_fills_its_context_and_no_more():
+    model = ["-m", os.path.join(ROOT, "tests", "golden", "ck-kimi-k3-chat", "checkpoint"), "--device", "ref", "--seed", "5"]
+    prompt = json.loads(run(["run", "--json", "-p", "Hello", "--max-tokens", "1"] + model).stdout)
+    whole = prompt["context_used"]  # of an answer of one token, and what closes its thinking
+    for context in (whole, whole + 1, whole + 22):
+        got = json.loads(run(["run", "--json", "-p", "Hello", "--context", str(context)] + model).stdout)
+        same((got["stop_reason"], got["context_used"], got["generated_tokens"]), ("context_full", context, context - whole + 1))
+    refused = run(["run", "--json", "-p", "Hello", "--context", str(whole - 1)] + model)
+    same(json.loads(refused.stdout)["context_used"], 0)
+    expect(b"needs %d tokens of %d" % (whole, whole - 1) in refused.stderr, refused.stderr)
+
+
 def test_kimi_k3_is_stopped_while_it_thinks():
     """What it said until then is kept, its thinking closed, as with other models."""
     model = ["-m", os.path.join(ROOT, "tests", "golden", "ck-kimi-k3-chat", "checkpoint"), "--device", "ref", "--seed", "5"]
