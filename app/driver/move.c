@@ -98,7 +98,7 @@ void move_conversation(struct keeper *keeper, struct timeline *timeline, struct 
     tok_ids_release(&place->ids);
     // States are those of the timeline's end, which is not the conversation's where a part of a message stays.
     bool saves = keeper->saved && there && place->going == GOING_TO_STAY;
-    if (saves && info.cache.state_bytes && timeline_part_length(timeline))
+    if (saves && info.cache.state_bytes && timeline_has_part(timeline))
         keeper_save_text(keeper);
     else if (saves)
         keeper_commit(keeper, false);

@@ -113,8 +113,8 @@ uint32_t timeline_same(const struct timeline *timeline, const struct tok_ids *id
     while (!timeline->part.count && same >= known && same < ids->count && same - known < pending->count &&
            ids->ids[same] == pending->ids[same - known])
         same++;
-    if (timeline->part.count && same > timeline->part_at)
-        same = timeline->part_at; // what is behind that was read for nothing
+    if (timeline->part.count && same > timeline->part_from)
+        same = timeline->part_from; // what is behind that was read for nothing
     return (uint32_t)same;
 }
 
@@ -159,7 +159,7 @@ void timeline_keep_part(struct timeline *timeline, uint32_t position, uint32_t f
     uint32_t end = fed_length(timeline);
     struct moe_err ignored; // what can't be cut now is cut first by the next turn
     struct tok_err err;
-    bool fine = end > from && end - position <= prompt->count;
+    bool fine = end > position && end - position <= prompt->count;
     timeline->part.count = 0;
     for (uint32_t i = 0; fine && i < end - position; i++)
         fine = tok_ids_append(&timeline->part, prompt->ids[i], &err) == 0;
@@ -172,6 +172,11 @@ void timeline_keep_part(struct timeline *timeline, uint32_t position, uint32_t f
 uint32_t timeline_part_length(const struct timeline *timeline)
 {
     return timeline->part.count ? fed_length(timeline) - timeline->part_from : 0;
+}
+
+bool timeline_has_part(const struct timeline *timeline)
+{
+    return timeline->part.count > 0;
 }
 
 bool timeline_part_follows(const struct timeline *timeline, const struct tok_ids *ids)

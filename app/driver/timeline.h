@@ -43,9 +43,11 @@ uint32_t timeline_reread(const struct timeline *timeline);
 // After an error the rest is still pending.
 int timeline_settle(struct timeline *timeline, struct moe_err *err);
 // The reading of a prompt at `position` was stopped, which had begun at `from`: what the engine has of it stays,
-// uncounted, until the next cut, which may spare it. Without memory it goes.
+// uncounted, until the next cut, which may spare it. Without memory it goes. What was there before `from` belongs to
+// it, too, even if nothing more was read to the end: what the engine holds of a group is good behind those alone.
 void timeline_keep_part(struct timeline *timeline, uint32_t position, uint32_t from, const struct tok_ids *prompt);
-// Of those, what the engine has now; 0: there is no such part.
+bool timeline_has_part(const struct timeline *timeline); // stays such a one?
+// Of those, what the engine has read of it.
 uint32_t timeline_part_length(const struct timeline *timeline);
 // Is there such a part, behind those tokens and no others?
 bool timeline_part_follows(const struct timeline *timeline, const struct tok_ids *ids);

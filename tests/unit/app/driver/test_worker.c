@@ -599,6 +599,56 @@ static void states_stand_before_the_thinking(struct harness *t)
     worker_free(worker);
 }
 
+// An exchange that is fed anew without its thinking, and "and?" behind it, which `known` are there of.
+static void post_anew(struct worker *worker, const struct turn_result *first, const struct tok_ids *known)
+{
+    struct turn *turn = turn_new();
+    turn->think = THINK_ON;
+    append_ids(&turn->known, known);
+    turn_add(turn, TOK_USER, "sum?", 4);
+    turn_add(turn, TOK_ASSISTANT, first->text.data, first->text.length);
+    turn_add(turn, TOK_USER, "and?", 4);
+    worker_send(worker, turn);
+}
+
+// Stopped before any of the message was read, it stands where it stood: what of the exchange before is fed as it was is
+// there, though the chat, which knows it no more, does not say so, and what the engine holds of a group is good behind
+// that alone.
+static void a_stop_keeps_what_was_there_before(struct harness *t)
+{
+    static const char *const scripts[] = {"thinks\nturn\ntoken hm</think>yes\nturn\nprefill 60000\nturn\necho\n",
+                                          "thinks\nstates 1000\nturn\ntoken hm</think>yes\nturn\nprefill 60000\n"
+                                          "turn\necho\n"};
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        struct worker *worker = start(t, scripts[i]);
+        struct bytes said = {0};
+        struct event event = {0};
+        await_ready(t, worker);
+        struct turn *turn = turn_new();
+        turn->think = THINK_ON;
+        turn_add(turn, TOK_USER, "sum?", 4);
+        worker_send(worker, turn);
+        struct turn_result *first = collect(t, worker, &said, 0);
+        post_anew(worker, first, &first->prompt);
+        while (next_event(worker, &event) && event.kind != EVENT_DONE)
+            if (event.kind == EVENT_PROGRESS)
+                worker_cancel(worker);
+        uint32_t there = (uint32_t)first->prompt.count - (i ? 7 : 0); // with states the prompt opens it: <think>
+        CHECK_EQ(t, event.result->reason, STOP_CANCELLED);
+        CHECK_EQ(t, event.result->context_used, there);
+        uint32_t to_read = event.result->to_read;
+        turn_result_free(event.result);
+        post_anew(worker, first, &(struct tok_ids){0});
+        struct turn_result *again = collect(t, worker, &said, 0);
+        CHECK(t, again->kept && again->cached_tokens == there);
+        CHECK_EQ(t, again->tally.read_tokens, to_read);
+        turn_result_free(again);
+        turn_result_free(first);
+        bytes_release(&said);
+        worker_free(worker);
+    }
+}
+
 // The end of an answer is fed after the turn has been reported: it changes nothing of what was said of the turn.
 // Another conversation has nothing of the one before.
 static void figures_are_those_of_their_turn(struct harness *t)
@@ -812,6 +862,7 @@ int main(int argc, char **argv)
         TEST(a_stop_at_once_keeps_what_was_read),
         TEST(states_stand_at_borders),
         TEST(states_stand_before_the_thinking),
+        TEST(a_stop_keeps_what_was_there_before),
         TEST(a_cancel_is_never_lost),
         TEST(figures_are_those_of_their_turn),
     };
