@@ -62,7 +62,7 @@ static void put_settings(struct json_out *json, const struct part_made *made)
 static bool same_part(const struct part *a, const struct part *b)
 {
     return a->number == b->number && a->after == b->after && a->role == b->role && a->made.time == b->made.time &&
-           a->text.length == b->text.length &&
+           a->made.anew == b->made.anew && a->made.before == b->made.before && a->text.length == b->text.length &&
            (!a->text.length || memcmp(a->text.data, b->text.data, a->text.length) == 0) &&
            a->ids.count == b->ids.count &&
            (!a->ids.count || memcmp(a->ids.ids, b->ids.ids, a->ids.count * sizeof *a->ids.ids) == 0) &&
@@ -109,6 +109,8 @@ bool part_render(const struct part *part, struct bytes *line)
         json_out_whole(&json, "after", (uint64_t)part->after);
     json_out_string(&json, "role", roles[part->role]);
     json_out_whole(&json, "time", part->made.time);
+    if (part->made.anew)
+        json_out_whole(&json, "said", part->made.before);
     json_out_text(&json, "text", part->text.data ? part->text.data : "", part->text.length);
     json_out_open(&json, "ids", '[');
     for (size_t i = 0; i < part->ids.count; i++)
@@ -197,6 +199,19 @@ static bool read_settings(struct json_object *object, struct part_made *made)
     return true;
 }
 
+// A part is said anew only behind the one as which it was said first.
+static bool read_before(struct json_object *object, struct part *part)
+{
+    uint64_t before;
+    part->made.anew = json_object_object_get_ex(object, "said", NULL);
+    if (!part->made.anew)
+        return true;
+    if (!sealed_whole(object, "said", UINT32_MAX, &before) || before >= part->number)
+        return false;
+    part->made.before = (uint32_t)before;
+    return true;
+}
+
 static bool read_part(struct json_object *object, struct part *part)
 {
     char role[16];
@@ -207,6 +222,8 @@ static bool read_part(struct json_object *object, struct part *part)
         (before && (!sealed_whole(object, "after", UINT32_MAX, &after) || after >= number)))
         return false;
     part->number = (uint32_t)number;
+    if (!read_before(object, part))
+        return false;
     part->after = before ? (int64_t)after : PART_NONE;
     return sealed_string(object, "role", role, sizeof role) && part_role_find(role, &part->role) &&
            sealed_whole(object, "time", INT64_MAX, &part->made.time) && read_text(object, &part->text) &&

@@ -24,7 +24,9 @@ struct part_language {
 
 // How a part came to be.
 struct part_made {
-    uint64_t time; // seconds since 1970; 0: it is still to be
+    uint64_t time;   // seconds since 1970; 0: it is still to be
+    bool anew;       // it was said before, and is fed otherwise now
+    uint32_t before; // then: as which part it was fed first, which may be there no more
     // Of an answer:
     struct moe_sampling sampling;
     uint32_t max_tokens;

@@ -261,6 +261,20 @@ static bool is_tried(const struct chat *chat, const char *text, size_t length)
     return turn && turn->text.length == length && memcmp(turn->text.data, text, length) == 0;
 }
 
+// How the turn came to be, for its part on the disk: anew, or as what is said there first.
+static struct part_made made_as(const struct chat_turn *turn, bool anew)
+{
+    struct part_made made = turn->made;
+    made.anew = anew;
+    made.before = anew ? (uint32_t)turn->said : 0;
+    return made;
+}
+
+static int64_t said_as(const struct part *part)
+{
+    return part->made.anew ? (int64_t)part->made.before : (int64_t)part->number;
+}
+
 struct turn *chat_request(struct chat *chat, const char *text, size_t length)
 {
     struct tok_turn what = {.role = TOK_USER, .text = text, .length = length};
@@ -293,8 +307,9 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
         const struct chat_turn *unfed = &chat->turns[i];
         known = turn_add(turn, unfed->role, unfed->text.data, unfed->text.length) &&
                 (unfed->number == PART_NONE || otherwise || turn_leaves(turn, (uint32_t)unfed->number));
+        const struct part_made made = made_as(unfed, unfed->number != PART_NONE && !otherwise);
         if (known)
-            turn_was_made(turn, &unfed->made);
+            turn_was_made(turn, &made);
     }
     turn->number = chat->asked = chat->next_number;
     chat->next_number += (uint32_t)turn->n_turns + 1; // and the answer
@@ -335,7 +350,8 @@ struct turn *chat_again(struct chat *chat)
         turn_free(turn);
         return NULL;
     }
-    turn_was_made(turn, &message->made);
+    const struct part_made made = made_as(message, message->number != PART_NONE);
+    turn_was_made(turn, &made);
     turn->again = chat->again = true;
     turn->number = chat->asked = chat->next_number;
     chat->next_number += 2; // of the answer; or of the message, where it is fed once more, and the answer
@@ -589,7 +605,8 @@ bool chat_restore(struct chat *chat, const struct part *parts, size_t n_parts)
         end += (uint32_t)part->ids.count;
         fed = fed && (part->ids.count || !part->text.length); // words in the place of what is lost have none
         chat->turns[i].end = fed ? end : 0;
-        chat->turns[i].number = chat->turns[i].said = part->number;
+        chat->turns[i].number = part->number;
+        chat->turns[i].said = said_as(part);
         chat->turns[i].made = part->made;
         chat->turns[i].after = i ? (int64_t)parts[i - 1].number : PART_NONE;
     }
@@ -602,7 +619,7 @@ bool chat_restore_others(struct chat *chat, const struct part *parts, size_t n_p
     for (size_t i = 0; i < n_parts; i++) {
         const struct part *part = &parts[i];
         struct chat_turn turn = {.role = part->role, .number = part->number, .after = part->after, .made = part->made};
-        turn.said = turn.number;
+        turn.said = said_as(part);
         bool known = strcmp(part->language.tokenizer, language->tokenizer) == 0 &&
                      strcmp(part->language.template_name, language->template_name) == 0;
         if (!bytes_append(&turn.text, part->text.data, part->text.length) ||
@@ -649,7 +666,7 @@ bool chat_save(const struct chat *chat, struct saved *saved, const struct part_l
                                  .ids = turn->ids,
                                  .number = (uint32_t)turn->number,
                                  .after = turn->after,
-                                 .made = turn->made,
+                                 .made = made_as(turn, turn->said != turn->number),
                                  .language = *language};
     }
     bool fine = parts && saved_adopt(saved, (struct saved_tree){parts, parts + n, n, chat->n_others});

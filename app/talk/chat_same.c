@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Which parts of a saved conversation say the same thing that was said once. A template that leaves out the thinking of
-// earlier answers has a message fed otherwise once another message follows, and where a branch stands
-// behind them as they were, both stay on the disk: with one text, one time and one place, and other ids.
+// earlier answers has an exchange fed otherwise once another message follows, and where a branch stands behind it as it
+// was, both stay on the disk. Parts say so themselves (part_made.anew); those of builds that did not write it are found
+// by one text, one time and one place, and other ids.
 #include "app/talk/chat_parts.h"
 
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 struct search {
     struct chat_turn **turns; // ascending by number
     size_t n_turns;
-    size_t *slots; // of the first turn that says something, and 1: a hash table
+    size_t *slots;  // of the first turn that says something, and 1: a hash table
+    size_t *labels; // of the first turn that is said as `said`, and 1: another, of as many slots
     size_t n_slots;
     bool *otherwise; // it was found with other ids, too
 };
@@ -72,6 +74,30 @@ static void look_up(struct search *search, struct chat_turn *turn, size_t n)
     }
 }
 
+// The first of the turns up to this one that are said as what it is.
+static const struct chat_turn *first_said(struct search *search, const struct chat_turn *turn, size_t n)
+{
+    size_t at = (size_t)((uint64_t)turn->said * 1099511628211U) & (search->n_slots - 1);
+    while (search->labels[at] && search->turns[search->labels[at] - 1]->said != turn->said)
+        at = (at + 1) & (search->n_slots - 1);
+    if (!search->labels[at])
+        search->labels[at] = n + 1;
+    return search->turns[search->labels[at] - 1];
+}
+
+// What says that it was said before counts where it says the same in the same place: so none is its own predecessor.
+static void check(struct search *search, struct chat_turn *turn, size_t n)
+{
+    const struct chat_turn *there = with_number(search, turn->said);
+    if (!there || there->said == turn->said) { // else that one is another itself
+        const struct chat_turn *first = first_said(search, turn, n);
+        if (first == turn || say_the_same(search, turn, first))
+            return;
+    }
+    turn->said = turn->number;
+    first_said(search, turn, n);
+}
+
 bool chat_find_same(struct chat *chat)
 {
     size_t n = chat->n_turns + chat->n_others, i = 0, k = 0;
@@ -80,8 +106,9 @@ bool chat_find_same(struct chat *chat)
         search.n_slots *= 2;
     search.turns = calloc(n + 1, sizeof(void *));
     search.slots = calloc(search.n_slots, sizeof *search.slots);
+    search.labels = calloc(search.n_slots, sizeof *search.labels);
     search.otherwise = calloc(n + 1, sizeof *search.otherwise);
-    bool fine = search.turns && search.slots && search.otherwise;
+    bool fine = search.turns && search.slots && search.labels && search.otherwise;
     for (; fine && search.n_turns < n; search.n_turns++)
         search.turns[search.n_turns] =
             k == chat->n_others || (i < chat->n_turns && chat->turns[i].number < chat->others[k].number)
@@ -89,13 +116,16 @@ bool chat_find_same(struct chat *chat)
                 : &chat->others[k++];
     for (size_t at = 0; fine && at < n; at++) {
         struct chat_turn *turn = search.turns[at];
-        turn->said = turn->number;
+        if (turn->number == PART_NONE)
+            continue;
         // Else nothing is known of when it was said; and two answers may be alike to the second.
-        if (turn->role == TOK_USER && turn->made.time && turn->number != PART_NONE)
+        if (turn->role == TOK_USER && turn->made.time && turn->said == turn->number)
             look_up(&search, turn, at);
+        check(&search, turn, at);
     }
     free(search.turns);
     free(search.slots);
+    free(search.labels);
     free(search.otherwise);
     return fine;
 }

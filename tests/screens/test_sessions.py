@@ -1379,6 +1379,36 @@ def test_kimi_k3_talks_in_sections():
     leave(t)
 
 
+def test_what_was_said_once_is_there_once():
+    """Fed anew without its thinking, as often as branches want it: in the chat, and when one comes back."""
+    model = ["-m", os.path.join(ROOT, "tests", "golden", "gguf-qwen35-chat", "checkpoint"), "--device", "ref", "--max-tokens", "10", "--seed", "5"]
+
+    def listed(out):
+        return re.findall(r"^[* ] ([0-9]+) +(?:You|Assistant)", out.decode(), re.M)
+
+    said = run(["--plain", "--session", "said-once"] + model, stdin=b"Hello there\nSecond\n/undo\n/retry\nThird\n/tree\n").stdout
+    same(listed(said), [str(n) for n in range(1, 8)])
+    t = Terminal(["--plain", "--session", "said-once-stopped"] + model, columns=200)
+    t.wait("You:")
+    t.send("Other words\r")
+    t.wait("max-tokens", "You:")
+    long = os.path.join(SCRATCH, "long")
+    open(long, "w").write("the quick brown fox " * 200)
+    t.send("/file %s Read:\r" % long)
+    t.wait("\r\n")
+    time.sleep(0.05)
+    t.interrupt()
+    t.wait("/retry answers it", "You:")
+    leave(t)
+    for session, n in ("said-once", 7), ("said-once-stopped", 3):
+        same(listed(run(["sessions", "tree", session]).stdout), [str(i) for i in range(1, n + 1)])
+        again = run(["--plain", "--session", session] + model, stdin=b"/tree\n", together=True).stdout
+        same(listed(again), [str(i) for i in range(1, n + 1)])
+        expect(b"(Answer" not in again and b"(Version" not in again, again)
+    shown = run(["sessions", "export", "said-once", "md"]).stdout
+    expect(b"Third" in shown and b"# Another beginning" not in shown, shown)
+
+
 def test_kimi_k3_fills_its_context_and_no_more():
     model = ["-m", os.path.join(ROOT, "tests", "golden", "ck-kimi-k3-chat", "checkpoint"), "--device", "ref", "--seed", "5"]
     prompt = json.loads(run(["run", "--json", "-p", "Hello", "--max-tokens", "1"] + model).stdout)

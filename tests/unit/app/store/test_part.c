@@ -34,7 +34,21 @@ static void an_answer_is_read_and_written(struct harness *t)
     CHECK_STR(t, part.made.stop, "end");
     CHECK(t, part_render(&part, &written));
     CHECK_STR(t, written.data, line.data);
+    CHECK(t, !part.made.anew);
     size_t length = written.length;
+    part.made = (struct part_made){
+        .time = 1000, .anew = true, .before = 2, .sampling = *sampling, .max_tokens = 100, .stop = "end"};
+    struct part back;
+    uint64_t sum;
+    CHECK(t, part_render(&part, &written) && strstr(written.data + length, "\"said\":2,"));
+    if (CHECK(t, part_parse(written.data + length, written.length - length - 1, &back, &sum)))
+        CHECK(t, back.made.anew && back.made.before == 2);
+    part_release(&back);
+    part.made.before = 3; // nor was it said before as itself
+    length = written.length;
+    CHECK(t, !part_render(&part, &written) && written.length == length);
+    part.made.anew = false;
+    part.made.before = 0;
     part.after = 3; // no line is behind itself
     CHECK(t, !part_render(&part, &written) && written.length == length);
     part.after = PART_NONE;
@@ -62,6 +76,11 @@ static const struct sealed_change changes[] = {
     {"\"assistant\"", "\"\"", false},
     {"\"time\":1000", "\"time\":9223372036854775807", true},
     {"\"time\":1000", "\"time\":-1", false},
+    {"\"time\":1000", "\"time\":1000,\"said\":2", true},
+    {"\"time\":1000", "\"time\":1000,\"said\":0", true},
+    {"\"time\":1000", "\"time\":1000,\"said\":3", false}, // itself
+    {"\"time\":1000", "\"time\":1000,\"said\":-1", false},
+    {"\"time\":1000", "\"time\":1000,\"said\":null", false},
     {"\"text\":\"hi \xc3\xa9\"", "\"text\":\"\"", true},
     {"\"text\":\"hi \xc3\xa9\"", "\"text\":5", false},
     {"\"text\":\"hi \xc3\xa9\",", "", false},

@@ -625,6 +625,42 @@ static void what_is_known_of_a_turn_stays(struct harness *t)
     chat_release(&back);
 }
 
+// Parts as a session has them whose first exchange was fed anew twice, by two branches, in the same way, and another
+// that says of itself that it is what it follows.
+static void what_was_fed_anew_is_one(struct harness *t)
+{
+    static const struct {
+        uint32_t number, before; // before: what it says that it was first
+        int64_t after;
+        const char *text;
+    } saved[] = {{2, 0, PART_NONE, "one"}, {3, 1, 2, "first"},  {4, 4, 3, "two"},   {5, 5, 4, "second"},
+                 {8, 0, PART_NONE, "one"}, {9, 1, 8, "first"},  {10, 10, 9, "tea"}, {11, 11, 10, "third"},
+                 {12, 8, 11, "one"},       {13, 13, 12, "last"}};
+    struct part parts[10];
+    struct chat chat = {0};
+    struct tok_err err;
+    for (size_t i = 0; i < 10; i++) {
+        parts[i] = (struct part){.number = saved[i].number,
+                                 .after = saved[i].after,
+                                 .role = i % 2 ? TOK_ASSISTANT : TOK_USER,
+                                 .made = {.time = 100, .before = saved[i].before},
+                                 .language = {.tokenizer = "t"}};
+        parts[i].made.anew = saved[i].before != saved[i].number;
+        bytes_append(&parts[i].text, saved[i].text, strlen(saved[i].text));
+        tok_ids_append(&parts[i].ids, 7, &err);
+    }
+    CHECK(t, chat_restore(&chat, parts + 4, 6));
+    CHECK(t, chat_restore_others(&chat, parts, 4, &parts[0].language));
+    CHECK(t, chat_rank(&chat, 0).count == 1 && chat_rank(&chat, 1).count == 1);
+    CHECK(t, chat_rank(&chat, 2).count == 2 && chat_rank(&chat, 2).index == 1);
+    CHECK_EQ(t, chat.turns[4].said, 12);
+    CHECK_EQ(t, tree_turn(&chat, 5), 10); // 2, 3, 4 and 5 are before it
+    CHECK_EQ(t, chat_beside(&chat, 2, -1), 4);
+    for (size_t i = 0; i < 10; i++)
+        part_release(&parts[i]);
+    chat_release(&chat);
+}
+
 // Behind what was lost the conversation is to be fed anew; saved under another name all of it is there.
 static void what_stands_behind_a_lost_part_is_saved(struct harness *t)
 {
@@ -770,6 +806,7 @@ int main(int argc, char **argv)
         TEST(a_shared_turn_stays_with_its_branches),
         TEST(answers_with_thinking),
         TEST(what_is_known_of_a_turn_stays),
+        TEST(what_was_fed_anew_is_one),
         TEST(a_switch_of_thinking),
         TEST(another_answer_feeds_nothing),
         TEST(a_saved_conversation_goes_on),
