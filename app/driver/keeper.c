@@ -316,6 +316,8 @@ const char *keeper_restore(struct keeper *keeper, uint32_t most, struct moe_err 
     return why;
 }
 
+static const char states_not_saved[] = "the states of its end were not saved";
+
 // Reads the states that were saved, as far as the rows reach and they are good, and cuts the timeline to the last place
 // where it can stand. Returns why that is not its end.
 static const char *restore_states(struct keeper *keeper, struct moe_err *err)
@@ -323,7 +325,7 @@ static const char *restore_states(struct keeper *keeper, struct moe_err *err)
     const struct backend *backend = keeper->backend;
     const struct manifest *manifest = saved_manifest(keeper->saved);
     uint32_t length = backend->ops->length(backend->self);
-    const char *why = "the states of its end were not saved";
+    const char *why = states_not_saved;
     for (size_t i = 0; i < manifest->n_states && manifest->states[i].record.first <= length; i++) {
         const struct manifest_state *state = &manifest->states[i];
         struct store_path path = saved_state_path(keeper->saved, state->file);
@@ -544,6 +546,7 @@ uint32_t keeper_load(struct keeper *keeper, uint32_t fed)
         why = why ? why : not_there;
     }
     news->cached = ops->length(keeper->backend->self);
+    keeper->short_of_states = why == states_not_saved && news->cached;
     if (keeper->saved) {
         saved_set_origin(keeper->saved, &info.origin);
         if (tokens <= info.max_context) // else they are of use to whoever has more room

@@ -45,7 +45,8 @@ struct keeper {
     bool unsaved; // the last commit failed
     bool hole;    // something that was said could not even be noted
     struct keeper_unanswered unanswered;
-    bool waits; // the message that is answered anew was the end of what is saved
+    bool short_of_states; // of what keeper_load found all rows were there, and states only further back
+    bool waits;           // the message that is answered anew was the end of what is saved
 };
 
 // Tokens of the conversation that are there without their rows.

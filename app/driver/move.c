@@ -29,7 +29,8 @@ static const char *follow(struct keeper *keeper, struct timeline *timeline, stru
         return why;
     if (!why)
         why = keeper_restore(keeper, (uint32_t)ids->count, err);
-    timeline_restore(timeline, ids, backend->ops->length(backend->self));
+    uint32_t length = backend->ops->length(backend->self);
+    timeline_restore(timeline, ids, length, info.cache.state_bytes && length);
     return why;
 }
 

@@ -26,6 +26,11 @@ uint32_t timeline_unread(const struct timeline *timeline)
     return (uint32_t)timeline->unread;
 }
 
+bool timeline_unread_for_states(const struct timeline *timeline)
+{
+    return timeline->unread && timeline->for_states;
+}
+
 uint32_t timeline_reread(const struct timeline *timeline)
 {
     return timeline->reread;
@@ -90,7 +95,7 @@ static void drop_pending(struct timeline *timeline, size_t count)
         memmove(pending->ids, pending->ids + count, pending->count * sizeof *pending->ids);
 }
 
-void timeline_restore(struct timeline *timeline, struct tok_ids *ids, uint32_t fed)
+void timeline_restore(struct timeline *timeline, struct tok_ids *ids, uint32_t fed, bool for_states)
 {
     struct moe_err ignored; // without memory for what is fed the first turn fails, and says so
     tok_ids_release(&timeline->pending);
@@ -101,6 +106,7 @@ void timeline_restore(struct timeline *timeline, struct tok_ids *ids, uint32_t f
         ;
     drop_pending(timeline, fed);
     timeline->unread = timeline->pending.count;
+    timeline->for_states = for_states;
     timeline->reread = 0;
 }
 
@@ -213,6 +219,7 @@ static int cut_engine(struct timeline *timeline, uint32_t position, struct moe_e
         code = backend->ops->truncate(backend->self, floor, err);
     timeline->pending.count = code ? 0 : position - floor;
     timeline->unread = timeline->pending.count;
+    timeline->for_states = true;
     timeline->reread = 0;
     timeline->fed.count = fed_length(timeline);
     return code;

@@ -15,6 +15,7 @@ struct timeline {
     struct tok_ids pending; // fed before anything else
     size_t unread;          // of those the first, whose rows are to be made as a prompt's are
     uint32_t reread;        // of what was unread, so many were read since
+    bool for_states;        // they are unread because no states were kept behind them, where rows are
     bool reading_again;     // those, now
     // Behind all that: what was read of a prompt that was stopped and is no part of the conversation.
     struct tok_ids part;
@@ -26,6 +27,7 @@ uint32_t timeline_length(const struct timeline *timeline); // with what is pendi
 // Of those that the engine must read before anything else, a prompt's way: restored without their rows, or behind the
 // last place where an engine could stand whose layers have states.
 uint32_t timeline_unread(const struct timeline *timeline);
+bool timeline_unread_for_states(const struct timeline *timeline); // are there such, for want of states alone?
 // Behind all that is fed, whatever is pending.
 int timeline_decode(struct timeline *timeline, int32_t id, struct moe_err *err);
 int timeline_prefill(struct timeline *timeline, const int32_t *ids, size_t count, const uint32_t *borders,
@@ -33,8 +35,9 @@ int timeline_prefill(struct timeline *timeline, const int32_t *ids, size_t count
 
 // One more id that is to be fed, as the answers' are.
 int timeline_add(struct timeline *timeline, int32_t id, struct moe_err *err);
-// `ids`, of which the engine has the first `fed`, are the timeline; the rest is read as a prompt is. Takes them over.
-void timeline_restore(struct timeline *timeline, struct tok_ids *ids, uint32_t fed);
+// `ids`, of which the engine has the first `fed`, are the timeline; the rest is read as a prompt is, for_states:
+// because no states were kept there. Takes them over.
+void timeline_restore(struct timeline *timeline, struct tok_ids *ids, uint32_t fed, bool for_states);
 // How many of the first of `ids` it has, pending ones too.
 uint32_t timeline_same(const struct timeline *timeline, const struct tok_ids *ids);
 // Of what timeline_unread said first, what was read since: earlier tries that were stopped have left it.

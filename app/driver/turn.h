@@ -80,6 +80,7 @@ struct turn_result {
     uint32_t cached_tokens;   // not computed for this turn
     uint32_t reread_tokens;   // of the answer before: computed again, because its thinking is left out now
     uint32_t replayed_tokens; // before all that: computed again, because states were kept further back only
+    bool for_states;          // what was computed again was for want of states
     uint32_t again_tokens;    // of the conversation before the message, or up to its end: all that was read, those too
     // When it was stopped, as progress counts them, whatever earlier tries have left included:
     bool rereading;        // of the conversation itself, whose tokens were not there

@@ -293,6 +293,7 @@ static int place(struct worker *worker, const struct turn *turn, struct turn_res
         result->reread_tokens = (uint32_t)(result->prompt_ends[turn->n_turns - 2] - same);
     bool back = turn->position + same < worker->backend.ops->length(worker->backend.self);
     uint32_t stands = worker->backend.ops->floor(worker->backend.self, turn->position + same);
+    result->for_states = back && stands < turn->position + same;
     if (back && stands >= turn->position) // what is missing up to there comes with the prompt
         same = stands - turn->position;
     if (code == 0)
@@ -384,7 +385,7 @@ static void open_session(struct worker *worker, struct worker_session *session)
     } else {
         uint32_t cached = keeper_load(keeper, (uint32_t)session->ids.count);
         if (!keeper->news.stale)
-            timeline_restore(&worker->timeline, &session->ids, cached);
+            timeline_restore(&worker->timeline, &session->ids, cached, keeper->short_of_states);
     }
     if (session->save && keeper->saved)
         keeper_commit(keeper, false);
@@ -466,6 +467,7 @@ static void take_turn(struct worker *worker, struct turn *turn)
     note_message(worker, turn, result, code);
     result->cached_tokens = ops->length(self);
     uint32_t unread = timeline_unread(&worker->timeline);
+    result->for_states = result->for_states || timeline_unread_for_states(&worker->timeline);
     bool just_read = unread && timeline_length(&worker->timeline) == ops->length(self) + unread; // will have been
     if (code == 0)
         code = settle(worker, result);

@@ -276,9 +276,7 @@ static void say_again(struct talk *talk, const struct turn_result *result)
                  talk->info.turns.name, again, s);
     else
         talk_say(talk, "(Read %" PRIu32 " earlier token%s again%s.)", again, s,
-                 result->replayed_tokens || talk->info.cache.state_bytes
-                     ? ": the states of the model's layers were kept only before them"
-                     : "");
+                 result->for_states ? ": the states of the model's layers were kept only before them" : "");
 }
 
 static void begin_answer(struct talk *talk)

@@ -1264,6 +1264,20 @@ def test_lost_states_are_told_and_read_again():
             same(run(["sessions", "verify", name]).returncode, 0)
 
 
+def test_why_earlier_tokens_are_read_again():
+    """Of a model with states whose rows are gone, too, it is not that states were kept further back."""
+    model = ["-m", os.path.join(ROOT, "tests", "golden", "ck-kimi-linear-chat", "checkpoint"), "--device", "ref", "--max-tokens", "6", "--seed", "5"]
+    for lost in "missing", "capped":
+        name = "why-" + lost
+        for text in "one", "two":
+            ask(text, "--session", name, *model, *(["--kv-cap", "1"] if lost == "capped" else []))
+        for file in os.listdir(os.path.join(STORE, name)):
+            if file.startswith("kv."):
+                os.unlink(os.path.join(STORE, name, file))
+        out = run(["--plain", "--session", name] + model, stdin=b"three\n", together=True).stdout
+        expect(b" tokens again." in out and re.search(rb"\(Read \d+ earlier tokens again\.\)", out), out)
+
+
 def test_a_chat_reads_again_what_has_no_states():
     model = ["-m", os.path.join(ROOT, "tests", "golden", "gguf-qwen35-chat", "checkpoint"), "--device", "ref", "--max-tokens", "6", "--temp", "0",
              "--chunk", "1", "--group", "1"]  # so that what is read again takes long enough to be seen
@@ -1279,7 +1293,7 @@ def test_a_chat_reads_again_what_has_no_states():
     t = Terminal(["--plain", "--session", "lost-chat"] + model, columns=250)
     t.wait("But its states are missing; your next message reads up to %d of its %d tokens again." % (tokens, tokens), "You:")
     t.send("five\r")
-    t.wait("Reading again: ", " of %d tokens" % usual["cached_tokens"], "(6 tokens", "earlier tokens again: the states of the model's layers were kept only before them.)")
+    t.wait("Reading again: ", " of %d tokens" % usual["cached_tokens"], "(6 tokens", "earlier tokens again.)")
     again = int(re.findall(rb"\(Read (\d+) earlier", t.output)[-1])
     expect(usual["cached_tokens"] <= again <= tokens, "no more than was announced: %d of %d" % (again, tokens))
     t.wait("You:")

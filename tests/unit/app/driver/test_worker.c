@@ -360,7 +360,7 @@ static void states_stand_at_borders(struct harness *t)
     }
     CHECK_STR(t, cut_to(worker, &fed, ends[1]).text, ""); // undo two
     struct turn_result *result = go_on(t, worker, ends[1], "really?", &answer);
-    CHECK(t, result->replayed_tokens == 0 && result->cached_tokens == ends[1]);
+    CHECK(t, result->replayed_tokens == 0 && !result->for_states && result->cached_tokens == ends[1]);
     CHECK_EQ(t, result->tally.read_tokens, result->prompt.count);
     turn_result_free(result);
     CHECK_STR(t, cut_to(worker, &fed, prompts[1] + 2).text, // in an answer
@@ -370,11 +370,13 @@ static void states_stand_at_borders(struct harness *t)
     CHECK_EQ(t, result->cached_tokens, prompts[1]);
     CHECK_EQ(t, result->tally.read_tokens, result->prompt.count + 2);
     CHECK_EQ(t, result->again_tokens, 2); // as it was announced
+    CHECK(t, result->for_states);
     turn_result_free(result);
     result = go_on(t, worker, prompts[1] - 1, "no, this", &answer); // at once, within a prompt
     CHECK_EQ(t, result->cached_tokens, 0);
     CHECK_EQ(t, result->replayed_tokens, prompts[1] - 1);
     CHECK_EQ(t, result->again_tokens, prompts[1] - 1);
+    CHECK(t, result->for_states);
     CHECK_EQ(t, result->tally.read_tokens, result->prompt.count + prompts[1] - 1);
     uint32_t end = prompts[1] - 1 + (uint32_t)result->prompt.count;
     int32_t last_id = result->prompt.ids[result->prompt.count - 1];
