@@ -32,7 +32,7 @@ static void print_table(const struct moe_trace_replayed *replayed, bool prefill)
         const struct moe_trace_row *row = &replayed->rows[i];
         char memory[FORMAT_SIZE];
         printf("  %-6" PRIu64 " %3.0f %%  %11s", row->slots, percent(row->slots, experts),
-               format_bytes(memory, sizeof memory, row->slots * replayed->slot_bytes));
+               format_bytes_up(memory, sizeof memory, row->slots * replayed->slot_bytes));
         for (int p = 0; p < MOE_TRACE_POLICIES; p++)
             printf("%9.1f", percent(prefill ? row->prefill_hits[p] : row->decode_hits[p], uses));
         putchar('\n');

@@ -272,7 +272,8 @@ static void say_branches(const struct request *request, const struct manifest *m
         return;
     format_bytes(bytes, sizeof bytes, branches_bytes(manifest));
     if (pruned)
-        printf("%s: removed %zu other branch%s, %s with their text\n", name, others, others == 1 ? "" : "es", bytes);
+        printf("%s: removed %zu other branch%s, %s with %s text\n", name, others, others == 1 ? "" : "es", bytes,
+               others == 1 ? "its" : "their");
     else
         printf("%s: %zu other branch%s, %s, kept; %s %s removes %s\n", name, others, others == 1 ? "" : "es", bytes,
                cmd_typed(&typed, request->options, " sessions prune") ? typed.data : "moechat sessions prune", name,

@@ -91,7 +91,7 @@ static void print_rooms(FILE *out, const struct stats *stats)
         const struct stats_room *room = &stats->rooms[i];
         const char *what = i ? "" : room->experts == 1 ? " expert" : " experts";
         fprintf(out, "%s %" PRIu64 "%s (%s%s) %.0f %%", i ? "," : " room for", room->experts, what,
-                format_bytes(bytes, sizeof bytes, room->experts * stats->info->cache.slot_bytes),
+                format_bytes_up(bytes, sizeof bytes, room->experts * stats->info->cache.slot_bytes),
                 room->here ? ": you are here" : "", 100 * room->share);
     }
     const struct moe_cache_plan *plan = &stats->info->cache;

@@ -700,6 +700,12 @@ def test_an_undone_conversation_is_no_empty_one():
     expect("undone  just now, 2 messages, 11 tokens" in run(["sessions"]).stdout.decode(), "one branch is not told of")
 
 
+def test_one_branch_is_pruned_with_its_text():
+    lines("one-other", "one", "/undo", "two")
+    said = run(["sessions", "prune", "one-other"]).stdout
+    expect(re.search(rb"one-other: removed 1 other branch, [0-9.]+ K?B with its text\n", said), said)
+
+
 def test_a_pipe_deletes_without_being_asked():
     ask("x", "--session", "unasked", *script(ECHO))
     done = run(script(ECHO) + ["--plain", "--no-session"], stdin=b"/delete unasked\n", together=True)

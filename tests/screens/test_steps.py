@@ -125,7 +125,7 @@ def test_stats_sum_up():
     device, ahead, late, disk = map(int, found.groups())
     same((device + ahead, late + disk), (hits, misses))
     curve, acting = text[text.index("hit curve"):text.rindex(" prefetch ")].split(";")
-    expect(re.search(r" 24 \(2.06 MB: you are here\) \d+ %", curve), "where we are: " + curve)
+    expect(re.search(r" 24 \(2.07 MB: you are here\) \d+ %", curve), "where we are: " + curve)
     found, asked = int(re.search(r"hit (\d+) %", acting).group(1)), re.search(r"the policy that acts \(recency and frequency\)", acting)
     expect(asked and 0 < found < 100, acting)
     curve = [int(share) for share in re.findall(r" (\d+) %", curve)]
@@ -206,7 +206,7 @@ def test_bench_cache_replays_what_was_asked_for():
             expect(max(hits.values()) == hits["belady"] and before["belady"] <= hits["belady"] <= uses, (kind, row))
             same([words[0]] + words[-4:], [str(row["slots"])] + ["%.1f" % (100 * hits[name] / uses) for name in ("lru", "lfu", "moechat", "belady")])
             size = float(words[3]) * {"KB": 1e3, "MB": 1e6}[words[4]]
-            expect(abs(size / (row["slots"] * got["slot_bytes"]) - 1) < 0.01, (words, row))
+            expect(1 - 1e-9 < size / (row["slots"] * got["slot_bytes"]) < 1.011, (words, row))  # a budget for as many
             before = hits
         same(len(set(hits.values())), 1)  # with room for all
     expect(b"%d tokens decoded" % got["tokens"] in text.stdout, text.stdout)

@@ -47,6 +47,9 @@ static void says_what_was_counted(struct harness *t)
     CHECK(t, stats.n_rooms == 4 && stats.rooms[0].experts == 1 && stats.rooms[3].experts == 8);
     stats.rooms[0].share = 0;
     CHECK(t, strstr(printed(&stats), ": room for 1 expert (1.00 MB) 0 %, 2 (2.00 MB)") != NULL);
+    info.cache.slot_bytes = 1001000; // typed as --expert-cache it has room for as many
+    CHECK(t, strstr(printed(&stats), ": room for 1 expert (1.01 MB) 0 %, 2 (2.01 MB)") != NULL);
+    info.cache.slot_bytes = 1000000;
     info.cache.slots = 16, info.cache.experts = 64;
     stats_rooms(&stats);
     const char *out = printed(&stats); // nothing happened yet
