@@ -11,6 +11,7 @@ export MOECHAT_PROGRAM ASAN_OPTIONS LSAN_OPTIONS
 python3 tests/screens/test_chat.py "$@"
 failed=$?
 python3 tests/screens/test_full.py "$@" || failed=1
+python3 tests/screens/test_editor.py "$@" || failed=1
 [ $# -eq 0 ] || exit $failed
 python3 tests/screens/test_sessions.py branch undo tree export list || failed=1
 python3 tests/screens/test_steps.py inspect || failed=1

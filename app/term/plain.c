@@ -449,13 +449,16 @@ static int patience(void *self)
 }
 
 // What is typed outlives a chat that is killed, also what is held for the next prompt.
-static void keep_typed(struct plain *plain)
+static void keep_typed(struct plain *plain, bool now)
 {
     struct bytes held = {0};
     bool shown = prompt_is_shown();
     bool fine = shown || (typed_text(prompt_typed(), &held) && bytes_append(&held, "", 1));
-    if (fine)
-        plain->keep_ms = prompt_keep_draft(shown ? prompt_draft().text : held.data, term_clock_ms());
+    const char *text = shown ? prompt_draft().text : held.data;
+    if (fine && now)
+        prompt_keep_draft_now(text);
+    else if (fine)
+        plain->keep_ms = prompt_keep_draft(text, term_clock_ms());
     bytes_release(&held);
 }
 
@@ -469,7 +472,7 @@ static void finish_round(void *self)
     if (plain->flow.word.length && term_clock_ms() - plain->came_ms >= WORD_MS)
         flow_flush(&plain->flow, stdout, edge(plain));
     if (plain->from_terminal)
-        keep_typed(plain);
+        keep_typed(plain, false);
     flush(self);
 }
 
@@ -497,9 +500,11 @@ static void interrupt(void *self)
 
 static void suspend(void *self)
 {
-    const struct plain *plain = self;
+    struct plain *plain = self;
     while (plain->from_terminal && plain->talk.state != TALK_IDLE && typed_read(prompt_typed(), STDIN_FILENO))
         ; // else the shell would read it
+    if (plain->from_terminal)
+        keep_typed(plain, true);
     term_suspend();
 }
 

@@ -476,11 +476,36 @@ bool prompt_keeps(const char *text)
     return recall_keeps(&prompt.recall, text);
 }
 
+bool prompt_remember_other(const char *text)
+{
+    bool in_history = current_history() != NULL; // it is a line of its own then, not what Up shows
+    char *line = in_history ? strdup(rl_line_buffer) : NULL;
+    int point = rl_point;
+    if (in_history && !line)
+        return false;
+    bool kept = prompt_remember(text);
+    if (line)
+        rl_replace_line(line, 1);
+    rl_point = point;
+    free(line);
+    return kept;
+}
+
+// The line is what a search has found, or what is looked for.
+static bool is_searching(void)
+{
+    return RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH);
+}
+
 int prompt_keep_draft(const char *text, uint64_t now_ms)
 {
-    if (RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH)) // what it has found, or what is looked for
-        return -1;
-    return recall_keep_draft(&prompt.recall, text, now_ms);
+    return is_searching() ? -1 : recall_keep_draft(&prompt.recall, text, now_ms);
+}
+
+void prompt_keep_draft_now(const char *text)
+{
+    if (!is_searching())
+        recall_keep_draft_now(&prompt.recall, text);
 }
 
 void prompt_show(const char *draft)
@@ -636,7 +661,7 @@ struct prompt_draft prompt_draft(void)
                                  .text = rl_line_buffer ? rl_line_buffer : "",
                                  .length = rl_line_buffer ? (size_t)rl_end : 0,
                                  .point = rl_line_buffer ? (size_t)rl_point : 0,
-                                 .search = RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH)};
+                                 .search = is_searching()};
 }
 
 bool prompt_is_within_key(void)

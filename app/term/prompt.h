@@ -35,7 +35,9 @@ bool prompt_open(const struct prompt_face *face);
 bool prompt_close(const char *draft, struct bytes *lost);
 bool prompt_remember(const char *text);                   // as recall_remember
 bool prompt_keeps(const char *text);                      // as recall_keeps
+bool prompt_remember_other(const char *text);             // than the line, which stays as it is
 int prompt_keep_draft(const char *text, uint64_t now_ms); // as recall_keep_draft
+void prompt_keep_draft_now(const char *text);             // as recall_keep_draft_now
 
 // At readline's own prompt.
 void prompt_show(const char *draft); // begins a line with this; after `line` the prompt is hidden

@@ -296,6 +296,15 @@ int recall_keep_draft(struct recall *recall, const char *text, uint64_t now_ms)
     return wait;
 }
 
+void recall_keep_draft_now(struct recall *recall, const char *text)
+{
+    struct gathered now = {0};
+    if (gather(recall, text, &now))
+        draft_file_keep(&recall->draft_file, &now.texts);
+    recall->keep_at_ms = 0;
+    bytes_release(&now.texts);
+}
+
 size_t recall_open(struct recall *recall)
 {
     using_history();

@@ -53,5 +53,6 @@ void recall_end_search(struct recall *recall);
 // the history that is only shown is not typed. Returns when this is to be called again at
 // the latest, in milliseconds; -1: when something else is.
 int recall_keep_draft(struct recall *recall, const char *text, uint64_t now_ms);
+void recall_keep_draft_now(struct recall *recall, const char *text); // the same, without that moment
 
 #endif

@@ -50,8 +50,21 @@ void tui_notice(struct tui *tui, const char *format, ...)
     tui->dirty = true;
 }
 
+// What is being written as a message, also while something is searched for.
+static const char *written(const struct tui *tui)
+{
+    return tui->mode == MODE_WRITE ? prompt_draft().text : tui->kept ? tui->kept : "";
+}
+
+void tui_keep_draft(struct tui *tui)
+{
+    prompt_keep_draft_now(written(tui));
+    tui->keep_ms = -1;
+}
+
 void tui_leave(struct tui *tui)
 {
+    tui_keep_draft(tui);
     screen_leave(tui->screen);
 }
 
@@ -355,12 +368,6 @@ static void read_keys(void *self)
         bytes_release(&held);
     } else if (got == 0 || (errno != EINTR && errno != EAGAIN))
         talk_leave(&tui->talk, term_exit_status(SIGHUP)); // the terminal has gone
-}
-
-// What is being written as a message, also while something is searched for.
-static const char *written(const struct tui *tui)
-{
-    return tui->mode == MODE_WRITE ? prompt_draft().text : tui->kept ? tui->kept : "";
 }
 
 static int sooner(int a, int b)

@@ -92,8 +92,9 @@ static inline struct transcript *tui_view(const struct tui *tui)
 
 void tui_safe(char *out, size_t size, const char *text); // made safe to show; what is too long is cut
 __attribute__((format(printf, 2, 3))) void tui_notice(struct tui *tui, const char *format, ...); // a few seconds
-void tui_leave(struct tui *tui);  // the terminal as it was before, for a while
-void tui_return(struct tui *tui); // and back
+void tui_leave(struct tui *tui);      // the terminal as it was before, for a while, in which nothing is lost by kill -9
+void tui_return(struct tui *tui);     // and back
+void tui_keep_draft(struct tui *tui); // in its file, at once
 
 // tui_draw.c
 void tui_arrange(struct tui *tui); // after anything that changes sizes

@@ -17,8 +17,14 @@
 
 enum { DRAFT_LIMIT = 16 << 20, COPY_LIMIT = 74000 }; // terminals take about 100 KB of base64
 
-// Runs $VISUAL on the file. 0, or what went wrong.
-static const char *run_editor(const char *path)
+// How $VISUAL ended; why NULL: well.
+struct edit_end {
+    const char *why;
+    bool killed; // it, or the chat meanwhile: what it had written was meant to be the draft
+};
+
+// Runs it on the file.
+static struct edit_end run_editor(const char *path)
 {
     const char *editor = getenv("VISUAL");
     if (!editor || !*editor)
@@ -27,11 +33,17 @@ static const char *run_editor(const char *path)
         editor = "vi";
     char command[4096];
     if (snprintf(command, sizeof command, "%s \"$1\" 2>&1", editor) >= (int)sizeof command)
-        return "VISUAL is too long";
+        return (struct edit_end){.why = "VISUAL is too long"};
     int status = shell_run(&(struct shell_command){.text = command, .argument = path});
-    if (status < 0)
-        return strerror(errno);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? NULL : "the editor failed; draft unchanged";
+    if (status < 0 && errno != EINTR)
+        return (struct edit_end){.why = strerror(errno)};
+    if (status == 0)
+        return (struct edit_end){0};
+    int number = status < 0            ? 0
+                 : WIFSIGNALED(status) ? WTERMSIG(status)
+                                       : WEXITSTATUS(status) - 128; // as shells say it
+    bool killed = status < 0 || (number > 0 && number != SIGINT);
+    return (struct edit_end){.why = killed ? "the editor was killed" : "the editor failed", .killed = killed};
 }
 
 // A file of our own with that text, its name in `path`. 0 or an errno.
@@ -43,12 +55,14 @@ static int make_file(char path[4096], const char *text, size_t length)
     int code = fd < 0 ? errno : files_write(fd, text, length);
     if (fd >= 0)
         close(fd);
+    if (fd >= 0 && code)
+        unlink(path);
     return code;
 }
 
-// Makes the text the draft, without the lines' ends behind it. Its length. A NUL, which no draft can hold, becomes a
-// line's end, for it ends names where it is printed.
-static size_t take_text(struct tui *tui, struct bytes *text)
+// Without the lines' ends behind it. A NUL, which no draft can hold, becomes a line's end, for it ends names where it
+// is printed. Its length.
+static size_t tidy_text(struct tui *tui, struct bytes *text)
 {
     char *nul = text->data;
     bool had = false;
@@ -60,34 +74,82 @@ static size_t take_text(struct tui *tui, struct bytes *text)
         tui_notice(tui, "NUL bytes of it became newlines");
     while (text->length && text->data[text->length - 1] == '\n')
         text->data[--text->length] = 0;
-    prompt_replace(text->length ? text->data : "");
-    size_t length = text->length;
+    return text->length;
+}
+
+// Makes it the draft.
+static size_t take_text(struct tui *tui, struct bytes *text)
+{
+    size_t length = tidy_text(tui, text);
+    prompt_replace(length ? text->data : "");
     bytes_release(text);
     return length;
+}
+
+static const char *history_words(bool kept)
+{
+    return kept ? "the history" : "this chat's history";
+}
+
+// What the editor has written becomes the draft, or goes to the history where it failed, as :cq of vi asks for. Where
+// it was killed it may have come to half of it: the draft as it was is in the history then.
+static void take_edited(struct tui *tui, const struct edit_end *end, const struct bytes *before, struct bytes *text)
+{
+    if (!end->why) {
+        take_text(tui, text);
+    } else if (!tidy_text(tui, text)) {
+        tui_notice(tui, "%s; draft unchanged", end->why);
+    } else if (!end->killed) {
+        bool kept = prompt_remember_other(text->data);
+        tui_notice(tui, "%s, %s has what it wrote (Up); draft unchanged", end->why, history_words(kept));
+    } else {
+        bool kept = !before->length || prompt_remember_other(before->data);
+        take_text(tui, text);
+        if (before->length)
+            tui_notice(tui, "%s, the draft is what it wrote; %s has the old one (Up)", end->why, history_words(kept));
+        else
+            tui_notice(tui, "%s, the draft is what it wrote", end->why);
+    }
+}
+
+// The file goes once what it has is kept elsewhere.
+static void end_edit(struct tui *tui, const struct edit_end *end, const struct bytes *before, const char *path)
+{
+    struct bytes text = {0};
+    int code = files_read_regular(path, DRAFT_LIMIT, &text);
+    bool same = text.length == before->length && (!text.length || memcmp(text.data, before->data, text.length) == 0);
+    if (code == ESPIPE)
+        tui_notice(tui, "the editor left a pipe or device in the file's place; draft unchanged");
+    else if (code == ENOENT)
+        tui_notice(tui, "%s; draft unchanged", end->why ? end->why : "the editor left no file");
+    else if (code)
+        tui_notice(tui, "%s: %s; it stays there", path, strerror(code));
+    else if (!same)
+        take_edited(tui, end, before, &text);
+    else if (end->why)
+        tui_notice(tui, "%s; draft unchanged", end->why);
+    tui_keep_draft(tui);
+    if (!code || code == ESPIPE)
+        unlink(path);
+    bytes_release(&text);
 }
 
 void tui_edit(struct tui *tui)
 {
     char path[4096];
-    struct bytes text = {0};
+    struct bytes before = {0};
     struct prompt_draft draft = prompt_draft();
-    int code = make_file(path, draft.text, draft.length);
+    int code = bytes_append(&before, draft.text, draft.length) ? make_file(path, before.data, before.length) : ENOMEM;
     if (code) {
         tui_notice(tui, "can't make a file to edit: %s", strerror(code));
+        bytes_release(&before);
         return;
     }
     tui_leave(tui);
-    const char *failed = run_editor(path);
+    struct edit_end end = run_editor(path);
     tui_return(tui);
-    if (!failed)
-        code = files_read_regular(path, DRAFT_LIMIT, &text);
-    if (code == ESPIPE)
-        failed = "the editor left a pipe or device in the file's place; draft unchanged";
-    unlink(path);
-    if (!failed && !code)
-        take_text(tui, &text);
-    if (failed || code)
-        tui_notice(tui, "%s", failed ? failed : strerror(code));
+    end_edit(tui, &end, &before, path);
+    bytes_release(&before);
 }
 
 void tui_shell(struct tui *tui, const char *command)

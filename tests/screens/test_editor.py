@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is typed, and what an editor has written, while something else has the terminal: it outlives whatever ends them."""
+import os
+import signal
+import tempfile
+import time
+
+from rig import *
+
+GONE = 'kill -9 $$'
+STAYS = 'echo it be""gins >/dev/tty; exec sleep 100'
+
+
+class Chat(Screen):
+    """One whose editor runs `text` of a shell, with a history of its own."""
+
+    def __init__(self, text="", state=None, plain=False, shell=None, columns=100):
+        self.state = state or tempfile.mkdtemp(dir=SCRATCH)
+        self.temporary = tempfile.mkdtemp(dir=SCRATCH)
+        self.folder = os.path.join(self.state, "moechat")
+        os.makedirs(self.folder, exist_ok=True)
+        editor = os.path.join(self.temporary, "editor")
+        with open(editor, "w") as out:
+            out.write("#!/bin/sh\n" + text + "\n")
+        os.chmod(editor, 0o700)
+        super().__init__(["--no-session"] + ["--plain"] * plain + script("turn\necho\nturn\necho\n"), columns=columns, shell=shell,
+                         env=environment(TERM="xterm", MOECHAT_CLOCK="fake", XDG_STATE_HOME=self.state, TMPDIR=self.temporary, VISUAL=editor))
+        self.until("You:" if plain else "idle")
+
+    def drafts(self):
+        return [open(os.path.join(self.folder, n)).read() for n in os.listdir(self.folder) if n.startswith("draft-")]
+
+    def history(self):
+        path = os.path.join(self.folder, "history")
+        return open(path).read().split("\n")[:-1] if os.path.exists(path) else []
+
+    def temporaries(self):
+        return [n for n in os.listdir(self.temporary) if n.startswith("moechat-")]
+
+    def left(self):
+        """Ends it; what the history has then."""
+        self.process.terminate()
+        same(self.finish(), 143)
+        same(self.temporaries(), [])
+        return self.history()
+
+
+def writes(text, then):
+    return "printf '%s' > \"$1\"; %s" % (text, then)
+
+
+def test_what_an_editor_has_written_outlives_the_end_of_the_chat():
+    for number, status in ((signal.SIGTERM, 143), (signal.SIGHUP, 129), (None, 129)):
+        s = Chat(writes("two lines\\nof it\\n", STAYS))
+        s.keys("a draft\x18\x05", "it begins")
+        if number:
+            s.process.send_signal(number)
+            same(s.finish(), status)
+        else:  # the terminal has gone
+            os.close(s.slave)
+            os.close(s.master)
+            same(s.process.wait(timeout=DEADLINE), status)
+        same(s.temporaries(), [])
+        same(s.history(), ["a draft", "two lines\\nof it"])
+        t = Chat(state=s.state)
+        t.keys("\x1b[A", "> two lines\n  of it")
+        t.left()
+
+
+def test_what_an_editor_has_written_before_it_was_killed_is_the_draft():
+    for then in (GONE, "sh -c '%s'" % GONE.replace("$$", "$PPID"), "exit 143"):
+        s = Chat(writes("much work\\n", then))
+        s.keys("a draft\x18\x05", "the editor was killed, the draft is what it wrote; the history has the old one (Up)")
+        s.until("> much work")
+        same(s.drafts(), ["much work"])
+        s.keys("\x1b[A", "> a draft")
+        s.keys("\x1b[B", "> much work")
+        same(s.left(), ["a draft", "much work"])
+    s = Chat(writes("much work\\n", GONE))
+    s.keys("\x18\x05", "the editor was killed, the draft is what it wrote")
+    same(s.left(), ["much work"])
+    s = Chat(writes("", GONE))  # it was about to write
+    s.keys("a draft\x18\x05", "the editor was killed; draft unchanged")
+    same(s.left(), ["a draft"])
+
+
+def test_an_editor_that_fails_leaves_the_draft_and_loses_nothing():
+    s = Chat(writes("much\\000work\\n\\n", "exit 1"))  # :w, then :cq
+    s.keys("a draft\x18\x05", "the editor failed, the history has what it wrote (Up); draft unchanged")
+    s.until("> a draft")
+    s.keys("\x1b[A", "> much\n  work")
+    s.keys("\x1b[B!", "> a draft!")
+    s.keys("\x7f", lambda t: "draft!" not in t.text())
+    same(s.left(), ["much\\nwork", "a draft"])
+    s = Chat("exit 1")
+    s.keys("a draft\x18\x05", "the editor failed; draft unchanged")
+    same(s.left(), ["a draft"])
+    s = Chat(writes("much work", "kill -2 $$"))  # Ctrl-C
+    s.keys("a draft\x18\x05", "the editor failed, the history has what it wrote (Up); draft unchanged")
+    same(s.left(), ["much work", "a draft"])
+
+
+def test_in_a_line_of_the_history_too():
+    for then, line, kept in (("exit 1", "one more", ["a draft", "written", "one more"]), (GONE, "written", ["a draft", "one more", "written"])):
+        s = Chat(writes("written", then))
+        s.keys("one\r", "tokens/s)")
+        s.until("idle")
+        s.keys("a draft\x1b[A", "> one")
+        s.keys(" more", "> one more")
+        s.keys("\x18\x05", "the history has")
+        s.until("> " + line)
+        s.keys("\x1b[A\x1b[A\x1b[A", lambda t: t.text().split("\n")[-1] == "> one")
+        same(s.left(), ["one"] + kept + ["one"])  # where one was
+
+
+def test_a_file_that_was_not_changed_leaves_the_draft_as_it_is():
+    s = Chat("true")
+    s.keys("first\x1b\rsecond\x1b\r\x1b[A\x1b[A\x18\x05", "idle")
+    s.keys("!", lambda t: "!" in t.text())
+    expect(s.text().split("\n")[-3:] == ["> !first", "  second", ""], s.text())
+    s.keys("\x08", lambda t: "!" not in t.text())
+    s.process.terminate()
+    same(s.finish(), 143)
+    same(s.history(), ["first\\nsecond\\n"])
+
+
+def test_what_the_editor_left_and_cannot_be_read_stays():
+    s = Chat("exec truncate -s 17M \"$1\"", columns=160)
+    s.keys("a draft\x18\x05", "File too large; it stays there")
+    same(len(s.temporaries()), 1)
+    os.unlink(os.path.join(s.temporary, s.temporaries()[0]))
+    s = Chat("rm \"$1\"")
+    s.keys("a draft\x18\x05", "the editor left no file; draft unchanged")
+    same(s.left(), ["a draft"])
+
+
+def test_what_was_just_typed_outlives_kill_9_while_something_else_has_the_terminal():
+    for keys, seen in (("\x18\x05", "it begins"), ("\x1bv", "press any key")):
+        s = Chat(STAYS)
+        s.keys("precious" + keys, seen)
+        same(s.drafts(), ["precious"])
+        s.process.kill()
+        s.finish()
+    for plain in (False, True):
+        s = Chat(shell='"$0" "$@"; echo stopped; read go; kill -9 %1', plain=plain)
+        s.keys("precious\x1a", "stopped")
+        same(s.drafts(), ["precious"])
+        s.keys("\n", lambda t: t.process.poll() is not None)
+    s = Chat()
+    s.keys("one\r", "tokens/s)")
+    s.until("idle")
+    s.keys("!true\r", "Enter once more")
+    s.keys("\r", "it printed nothing")
+    s.keys("\x1b[A\x1b[A more\x1b[B\x1b[B!%s\r" % STAYS, "it begins")  # what was changed in a line of the history
+    same(s.drafts(), ["one more"])
+    s.process.kill()
+    s.finish()
+
+
+if __name__ == "__main__":
+    main(globals())
