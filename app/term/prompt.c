@@ -620,6 +620,7 @@ bool prompt_interrupt(const char *given)
     rl_free_line_state();
     rl_callback_sigcleanup();
     rl_replace_line("", 1);
+    prompt_set_vi_command(false); // as any line begins
     fputs("^C\n", rl_outstream);
     rl_on_new_line();
     return draft;

@@ -669,12 +669,17 @@ void tui_interrupt(struct tui *tui)
     prompt_cancel();
     if (tui->mode != MODE_WRITE) {
         tui_end_search(tui);
-    } else if (talk_stop(talk)) {
+        return;
+    }
+    if (talk_stop(talk)) {
         tui->stopping = true;
         take_queue_back(tui);
-    } else if (leave_edit(tui)) {
         return;
-    } else if (prompt_draft().length) {
+    }
+    prompt_set_vi_command(false); // as any line begins
+    if (leave_edit(tui))
+        return;
+    if (prompt_draft().length) {
         tui_put_draft_away(tui);
     } else if (talk->state == TALK_LOADING) {
         talk_leave(talk, STATUS_INTERRUPTED);

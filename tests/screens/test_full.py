@@ -1505,6 +1505,30 @@ def test_vi_keys():
     leave(s)
 
 
+def test_vi_begins_in_insert_mode_behind_ctrl_c():
+    """As bash does. A draft that stays, as what stops is an answer, stays in its mode."""
+    env = environment(INPUTRC=vi_inputrc("vi-interrupt", SHOWS_MODE), **XTERM)
+    s = chat("turn\ntext one\nhang\nturn\necho\n", env=env)
+    s.keys("abc\x1b", "(cmd)> abc")
+    s.keys("\x03", lambda t: t.text().endswith("(ins)>"))
+    s.keys("\x1b", "(cmd)>")
+    s.keys("\x03", lambda t: t.text().endswith("(ins)>"))  # and without a draft
+    s.keys("go\r", "one")
+    s.keys("abc\x1b", "(cmd)> abc")
+    s.keys("\x03", lambda t: "Stopped" in t.text() and "(cmd)> abc" in t.text())
+    s.keys("S/edit\r", "(ins)> go")
+    s.keys("\x1b", "(cmd)> go")
+    s.keys("\x03", lambda t: t.text().endswith("(ins)>"))
+    leave(s)
+    t = Screen(["--plain", "--no-session"] + script("turn\necho\n"), env=env)
+    t.until("(ins)You:")
+    t.keys("abc\x1b", "(cmd)You: abc")
+    t.keys("\x03", lambda t: t.text().rstrip().endswith("(ins)You:"))
+    t.keys("words\r", "Assistant: words")
+    t.send("\x04")
+    same(t.finish(), 0)
+
+
 def test_vi_searches_by_typed_words_and_moves_by_rows():
     s = chat("turn\necho\nturn\necho\n", env=environment(INPUTRC=vi_inputrc("vi-search", SHOWS_MODE), **XTERM))
     s.keys("a cat sat\r", "tokens/s)")
