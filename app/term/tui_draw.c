@@ -54,6 +54,32 @@ static int words_rows(const struct tui *tui, int columns)
     return rows < 10 ? (int)rows : 10;
 }
 
+// What the keys do once something was found, the most of it for which there are the columns.
+static const char *found_words(const struct tui *tui, int columns)
+{
+    const char *const words[] = {tui->search_back ? "found: n earlier, N later, Esc ends "
+                                                  : "found: n later, N earlier, Esc ends ",
+                                 "found: n, N, Esc ", "found: "};
+    size_t i = 0;
+    while (i + 1 < sizeof words / sizeof *words && cells_width(words[i], strlen(words[i])) > columns)
+        i++;
+    return words[i];
+}
+
+// Cut at its beginning, as a search's words stand at its end; one that has no room is left out.
+static void fit_label(struct tui *tui, int columns)
+{
+    const char *mark = tui->ascii ? "<" : "\u2026";
+    char *label = tui->label;
+    size_t length = strlen(label), marked = strlen(mark), cut = 0;
+    while (cut < length && cells_width(label + cut, length - cut) + (cut ? 1 : 0) > columns)
+        cut += cells_glyph(label + cut, length - cut).bytes;
+    if (!cut || cut == length || marked + length - cut >= sizeof tui->label)
+        return;
+    memmove(label + marked, label + cut, length - cut + 1);
+    memcpy(label, mark, marked);
+}
+
 // The draft's label: what readline or the search wants to say, else the mark of a message.
 static void update_draft(struct tui *tui, int columns)
 {
@@ -61,17 +87,16 @@ static void update_draft(struct tui *tui, int columns)
     size_t size = sizeof tui->label;
     struct prompt_draft line = prompt_draft();
     struct sanitize state = {0};
+    int room = columns / 2 - 1; // draft.h: a wider label is left out
     if (tui->mode != MODE_WRITE)
-        snprintf(label, size, "%s",
-                 tui->mode == MODE_SEARCH ? "search: "
-                 : tui->search_back       ? "found: n earlier, N later, Esc ends "
-                                          : "found: n later, N earlier, Esc ends ");
+        snprintf(label, size, "%s", tui->mode == MODE_SEARCH ? "search: " : found_words(tui, room));
     else if (*line.label && strlen(line.label) < size / 4)
         label[sanitize_push(&state, line.label, strlen(line.label), label)] = 0;
     else {
         size_t mode = strlen(line.mode) < size / 4 ? sanitize_push(&state, line.mode, strlen(line.mode), label) : 0;
         snprintf(label + mode, size - mode, "> ");
     }
+    fit_label(tui, room);
     tui->draft.label = label;
     tui->draft.columns = columns > 0 ? columns : 1;
     draft_update(&tui->draft, line.text, line.length, line.point);

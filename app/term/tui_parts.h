@@ -36,7 +36,7 @@ struct tui {
     enum face_page page;
     struct cells cells, part;
     struct draft draft;
-    char label[256]; // before the draft
+    char label[1024]; // before the draft
     struct layout layout;
     size_t draft_top; // first row of the draft that is seen
     enum stats_view stats;

@@ -20,7 +20,7 @@ struct draft_row {
 // Zero-initialise. All but `columns` and `label` is draft.c's own to write.
 struct draft {
     int columns;       // of a row, its indent included; at least 1
-    const char *label; // before the first row; others are indented as much. Safe to show
+    const char *label; // before the first row; others are indented as much. Safe to show; none that takes half of it
     struct bytes shown;
     size_t *map; // [length + 1]: how much of `shown` the first bytes of the line became
     size_t length, point, capacity;

@@ -199,6 +199,25 @@ def test_leaving_while_the_figures_have_the_screen():
         expect(rows < 24 or "you \u203a Tell me of rivers." in left, left)
 
 
+def test_a_search_is_seen_at_any_width():
+    for columns, found in ((74, "found: n earlier, N later, Esc ends"), (73, "found: n, N, Esc"), (40, "found: n, N, Esc"), (20, "found:")):
+        s = chat("turn\necho\n", columns=columns)
+        s.keys("hi\r", "tokens/s)")
+        s.until("idle")
+        s.keys("\x1b/hi\r", lambda t: t.text().split("\n")[-1] == found)
+        s.keys("\x1b", lambda t: t.text().split("\n")[-1] == ">")
+        leave(s)
+    for args, cut in (((), "\u2026"), (("--ascii",), "<")):
+        s = chat("turn\necho\n", *args, columns=40)
+        s.keys("a long line about rivers\r", "tokens/s)")
+        s.until("idle")
+        s.keys("\x12long", cut + "-i-search)`long': a long line")
+        s.keys(" line about rivers", cut + "ne about rivers': a long line")
+        s.keys("\x1b", lambda t: t.text().endswith("> a long line about rivers"))
+        s.send("\x05\x15")
+        leave(s)
+
+
 def test_several_lines_between_quotes():
     s = chat("turn\necho\nturn\necho\n")
     s.keys('"""first\r', '"""first')
