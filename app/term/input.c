@@ -22,14 +22,16 @@ static void give(const struct input *input, enum input_kind kind, const char *by
 static void end_paste(struct input *input, enum input_kind kind)
 {
     struct bytes text = input->paste;
-    bool cut = input->cut;
+    struct input_item item = {.kind = kind,
+                              .bytes = text.length ? text.data : "",
+                              .length = text.length,
+                              .left_out = input->left_out,
+                              .cut = input->cut};
     input->paste = (struct bytes){0};
     input->pasting = input->cut = input->after_return = false;
-    input->n_held = 0;
-    if (cut)
-        give(input, INPUT_CUT, "", 0);
-    if (text.length)
-        give(input, kind, text.data, text.length);
+    input->n_held = input->left_out = 0;
+    if (item.length || item.left_out || item.cut)
+        input->take(input->context, &item);
     bytes_release(&text);
 }
 
@@ -42,8 +44,10 @@ static void add_pasted(struct input *input, char byte)
         return;
     if (byte == '\r')
         byte = '\n';
-    if (((unsigned char)byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7F)
+    if (((unsigned char)byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7F) {
+        input->left_out++;
         return;
+    }
     if (input->paste.length == INPUT_PASTE_LIMIT || !bytes_append(&input->paste, &byte, 1))
         input->cut = true;
 }
@@ -254,7 +258,7 @@ void input_tick(struct input *input, uint64_t now_ms)
 
 void input_drop(struct input *input)
 {
-    input->n_held = 0;
+    input->n_held = input->left_out = 0;
     input->pasting = input->cut = input->after_return = false;
     bytes_release(&input->paste);
 }

@@ -15,7 +15,6 @@ enum input_kind {
     INPUT_ESCAPE, // Esc alone
     INPUT_PASTE,  // newlines as \n, no other control characters but tabs
     INPUT_BURST,  // the same that the terminal has not marked: lines at once, among which is a command of the shell (!)
-    INPUT_CUT,    // the paste that follows was longer than INPUT_PASTE_LIMIT; the rest is left out
     INPUT_WHEEL_UP,
     INPUT_WHEEL_DOWN,
 };
@@ -23,6 +22,8 @@ struct input_item {
     enum input_kind kind;
     const char *bytes;
     size_t length;
+    size_t left_out; // control characters of a paste, which may have nothing else
+    bool cut;        // a paste was longer than INPUT_PASTE_LIMIT; the rest is left out, too
 };
 typedef void input_take_fn(void *context, const struct input_item *item);
 
@@ -46,6 +47,7 @@ struct input {
     uint64_t since_ms; // the last byte
     bool pasting, cut, after_return;
     struct bytes paste;
+    size_t left_out; // of it
     struct {
         bool lines;  // one has ended in it
         bool begins; // its last byte ended one

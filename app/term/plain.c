@@ -16,6 +16,7 @@
 #include "app/term/prompt.h"
 #include "app/term/recall.h"
 #include "app/term/typed.h"
+#include "app/util/format.h"
 #include "app/util/progress.h"
 #include "app/util/sanitize.h"
 #include "app/talk/export.h"
@@ -462,9 +463,21 @@ static void keep_typed(struct plain *plain, bool now)
     bytes_release(&held);
 }
 
+static void tell_of_paste(struct plain *plain)
+{
+    size_t *left_out = &prompt_typed()->left_out;
+    char words[80];
+    if (!*left_out)
+        return;
+    snprintf(words, sizeof words, "(%zu control character%s left out of the paste.)", *left_out, format_s(*left_out));
+    *left_out = 0;
+    face_say(plain, words);
+}
+
 static void finish_round(void *self)
 {
     struct plain *plain = self;
+    tell_of_paste(plain);
     if (line_waits(self))
         take_piped_line(self);
     if (typed_waits(self))

@@ -7,6 +7,7 @@
 #include "app/talk/sessions.h"
 #include "app/term/term.h"
 #include "app/term/tui_parts.h"
+#include "app/util/format.h"
 
 void tui_forget_words(struct tui *tui)
 {
@@ -688,6 +689,20 @@ void tui_interrupt(struct tui *tui)
     }
 }
 
+// Of a paste, what one may not see in it.
+static void tell_of_paste(struct tui *tui, const struct input_item *item)
+{
+    const char *burst = item->kind == INPUT_BURST ? "taken for a paste, as it came at once; no line of it was run" : "";
+    char left_out[80] = "";
+    if (item->left_out)
+        snprintf(left_out, sizeof left_out, "%s%zu control character%s left out%s", *burst ? "; " : "", item->left_out,
+                 format_s(item->left_out), *burst ? "" : " of the paste");
+    if (item->cut)
+        tui_notice(tui, "paste cut at %d MiB", INPUT_PASTE_LIMIT >> 20);
+    else if (*burst || *left_out)
+        tui_notice(tui, "%s%s", burst, left_out);
+}
+
 void tui_take_input(void *context, const struct input_item *item)
 {
     struct tui *tui = context;
@@ -718,11 +733,7 @@ void tui_take_input(void *context, const struct input_item *item)
             tui->help_open = false;
         draft_pasted(&tui->draft, item->bytes, item->length);
         prompt_insert(item->bytes, item->length);
-        if (item->kind == INPUT_BURST)
-            tui_notice(tui, "taken for a paste, as it came at once; no line of it was run");
-        break;
-    case INPUT_CUT:
-        tui_notice(tui, "paste cut at %d MiB", INPUT_PASTE_LIMIT >> 20);
+        tell_of_paste(tui, item);
         break;
     case INPUT_WHEEL_UP:
     case INPUT_WHEEL_DOWN:

@@ -81,6 +81,8 @@ bool typed_take_paste(struct typed *typed, struct bytes *text)
             fine = bytes_append(text, "\n", 1);
         else if (byte == '\t' || (byte >= ' ' && byte != 0x7F))
             fine = bytes_append(text, &byte, 1);
+        else if (!second)
+            typed->left_out++;
     }
     typed->taken = end + (whole ? MARK : 0);
     return fine;

@@ -12,8 +12,9 @@
 // Begin with {0}.
 struct typed {
     struct bytes bytes;
-    size_t taken;  // of them
-    size_t looked; // before it no end of a paste begins
+    size_t taken;    // of them
+    size_t looked;   // before it no end of a paste begins
+    size_t left_out; // control characters of what was pasted; the caller's to say and to make 0
 };
 void typed_release(struct typed *typed);
 

@@ -29,6 +29,7 @@ static void hear(void *context, const struct input_item *item)
     }
     bytes_append(&heard->all, &kind, item->kind != INPUT_KEYS);
     bytes_append(&heard->all, item->bytes, item->length);
+    bytes_append(&heard->all, &item->left_out, sizeof item->left_out);
     bytes_append(&heard->typed, item->bytes, item->length);
     if (heard->draft && pasted)
         draft_pasted(heard->draft, item->bytes, item->length);

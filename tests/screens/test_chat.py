@@ -347,6 +347,10 @@ def test_pasted_text_is_one_message():
     t.wait("two")
     t.send("\r")
     t.wait("Assistant:", "one\r\ntwo\r\n", "You:")
+    t.send("\x1b[200~ring\x07 \x1b[31mred\x1b[201~")
+    t.wait("(2 control characters left out of the paste.)", "You:", "ring [31mred")
+    t.send("\r")
+    t.wait("Assistant:", "ring [31mred\r\n", "You:")
     leave(t)
     expect(t.output.rindex(b"\x1b[?2004l") > t.output.rindex(b"\x1b[?2004h"), "the terminal is told that pastes are over")
 

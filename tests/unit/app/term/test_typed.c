@@ -72,6 +72,7 @@ static void pastes_are_whole(struct harness *t)
     }
     CHECK(t, typed_take_paste(&typed, &text));
     CHECK_STR(t, text.data, "a\nb\nc\n\td[201\n\xC3\xA9");
+    CHECK_EQ(t, typed.left_out, 3);
     CHECK_EQ(t, typed_take(&typed), 'e');
     text.length = 0;
     CHECK(t, typed_has_paste_end(&typed) && typed_take_paste(&typed, &text) && !text.length && !typed_left(&typed));
