@@ -59,6 +59,8 @@ static void put_tally(struct cells *cells, int row, const char *name, const stru
     snprintf(values[LAYER], FORMAT_SIZE, "%s", name);
     for (int origin = 0; origin < MOE_ORIGINS; origin++)
         count_words(values[of[origin]], tally->from[origin]);
+    if (!shows(cells->columns, LATE)) // as a miss is counted elsewhere
+        count_words(values[MISSED], tally->from[MOE_FROM_DISK] + tally->from[MOE_FROM_LATE]);
     count_words(values[WASTED], tally->wasted);
     format_bytes(values[READ], FORMAT_SIZE, tally->bytes_read);
     format_bytes(values[DISK], FORMAT_SIZE, tally->bytes_read - tally->bytes_cached);

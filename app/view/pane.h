@@ -2,8 +2,8 @@
 // The pane of figures: a table of the MoE layers with totals of the turn and since the start, the expert cache, and
 // where the time went. Of each layer: experts found on the device, in host memory, prefetched in time (ahead) or not
 // quite (late), or on disk (missed); those prefetched in vain (wasted); bytes read and copied; the time waited. Columns
-// that do not fit are left out; ~ stands before estimates. Everything is moe.h's telemetry record, as `--jsonl` prints
-// it. Pure.
+// that do not fit are left out, and late ones are among the missed then; ~ stands before estimates. Everything is
+// moe.h's telemetry record, as `--jsonl` prints it. Pure.
 #ifndef MOECHAT_APP_VIEW_PANE_H
 #define MOECHAT_APP_VIEW_PANE_H
 
