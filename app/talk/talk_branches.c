@@ -35,35 +35,49 @@ static int64_t beside(const struct chat *chat, int step, size_t *from)
     return number;
 }
 
-// "Alt-Left shows answer 1 of 3", or "version 1 of 3 of an earlier answer"; "" where the key leads nowhere.
-static void print_way(const struct chat *chat, int step, char *out, size_t size)
+// Where a key leads: "Alt-Left shows answer 1 of 3", or "version 1 of 3 of an earlier answer"; "" nowhere.
+struct way {
+    char words[80];
+    size_t from; // the turn in whose place something else is shown
+    bool message, earlier;
+};
+
+static struct way way_of(const struct chat *chat, int step)
 {
-    size_t from, last = chat->n_turns;
-    int64_t number = beside(chat, step, &from);
-    *out = 0;
+    struct way way = {.words = ""};
+    size_t last = chat->n_turns;
+    int64_t number = beside(chat, step, &way.from);
     if (number == PART_NONE)
-        return;
+        return way;
     while (last > 0 && chat->turns[last - 1].role != TOK_USER)
         last--;
     struct chat_rank rank = chat_rank_of(chat, number);
-    const char *key = step < 0 ? "Alt-Left" : "Alt-Right";
-    bool message = chat->turns[from].role == TOK_USER;
-    if (from + 1 < last)
-        snprintf(out, size, "%s shows version %zu of %zu of an earlier %s", key, rank.index + 1, rank.count,
-                 message ? "message" : "answer");
-    else
-        snprintf(out, size, "%s shows %s %zu of %zu", key, message ? "version" : "answer", rank.index + 1, rank.count);
+    way.message = chat->turns[way.from].role == TOK_USER;
+    way.earlier = way.from + 1 < last;
+    snprintf(way.words, sizeof way.words, "%s shows %s %zu of %zu", step < 0 ? "Alt-Left" : "Alt-Right",
+             way.message || way.earlier ? "version" : "answer", rank.index + 1, rank.count);
+    return way;
+}
+
+// What it shows a version of, where that is not the last one; told behind another way or NULL.
+static const char *way_place(const struct way *way, const struct way *told)
+{
+    if (!way->earlier)
+        return "";
+    if (!told || !told->earlier || told->message != way->message)
+        return way->message ? " of an earlier message" : " of an earlier answer";
+    return way->from == told->from ? " of it" : way->from < told->from ? " of one before that" : " of one after that";
 }
 
 void talk_say_ways(struct talk *talk)
 {
-    char back[80], on[80];
     if (!talk->face->whole)
         return;
-    print_way(&talk->chat, -1, back, sizeof back);
-    print_way(&talk->chat, 1, on, sizeof on);
-    if (*back || *on)
-        talk_say_for_now(talk, "%s%s%s.", back, *back && *on ? ", " : "", on);
+    struct way back = way_of(&talk->chat, -1), on = way_of(&talk->chat, 1);
+    bool both = *back.words && *on.words;
+    if (*back.words || *on.words)
+        talk_say_for_now(talk, "%s%s%s%s%s.", back.words, way_place(&back, NULL), both ? ", " : "", on.words,
+                         way_place(&on, both ? &back : NULL));
 }
 
 // "/redo brings it back", "/redo 2 brings them back".

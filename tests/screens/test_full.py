@@ -1187,6 +1187,27 @@ def test_other_answers_are_gone_to_by_alt_arrows():
     leave(s)
 
 
+def test_two_earlier_places_are_told_apart():
+    s = chat("turn\necho\n" * 8, columns=120)
+    answered(s, "one")
+    s.keys("/edit\r", "> one")
+    answered(s, " more", "(Version 2 of 2 of this message.)")
+    answered(s, "two")
+    s.keys("/edit\r", "> two")
+    answered(s, "!", "Alt-Left shows version 1 of 2.")
+    s.keys("\x1b[1;3D", "Alt-Right shows version 2 of 2.")
+    answered(s, "three")
+    s.keys("\x1b[1;3C", lambda t: "two!" in t.text() and "three" not in t.text())
+    s.keys("\x1b[1;3D", "Alt-Left shows version 1 of 2 of an earlier message, Alt-Right shows version 2 of 2 of one after that.")
+    s.keys("/edit 2\r", "> two")
+    answered(s, "?", "Alt-Left shows version 2 of 3.")
+    s.keys("\x1b[1;3D", "two!")
+    answered(s, "four")
+    s.keys("\x1b[1;3D", "three")
+    s.keys("\x1b[1;3C", "Alt-Left shows version 1 of 3 of an earlier message, Alt-Right shows version 3 of 3 of it.")
+    leave(s)
+
+
 def test_what_is_said_for_now_goes_with_what_it_is_about():
     s = after_two_answers()
     before = s.text().split(IDLE)[0].rstrip()
