@@ -133,6 +133,45 @@ def test_figures():
     leave(s)
 
 
+def test_figures_on_wide_screens():
+    for columns, rows in ((160, 24), (240, 30)):
+        s = chat(columns=columns, rows=rows)
+        answered(s)
+        s.keys("\x1bs", "expert cache")
+        s.golden("stats-%dx%d" % (columns, rows))
+        leave(s)
+
+
+def test_alt_i_sorts_the_layers_by_their_wait():
+    def layers(t):
+        rows = [line.split("\u2502")[-1].split() for line in t.text().split("\n")]
+        return [(int(row[0]), row[-2]) for row in rows if row and row[0].isdigit() and row[-1] == "s"]
+
+    s = chat(columns=120, rows=40)
+    answered(s)
+    s.keys("\x1bi", "waited \u2193")  # which opens the pane, too
+    waits = [wait for _, wait in layers(s)]
+    same(waits, sorted(waits, reverse=True))
+    same([n for n, _ in layers(s)], [4, 2, 6, 1, 3, 5])
+    s.keys("\x1bi", lambda t: "waited" in t.text() and "\u2193" not in t.text())
+    same([n for n, _ in layers(s)], [1, 2, 3, 4, 5, 6])
+    leave(s)
+
+
+def test_inspect_has_the_width_that_the_figures_leave():
+    seen = []
+    for columns, more in ((63, ""), (120, "\x1bs")):
+        s = chat(STORY, columns=columns, rows=40)
+        answered(s)
+        if more:
+            s.keys(more, "expert cache")
+        s.keys("/inspect\r", "/inspect N")
+        s.keys("/inspect 3\r", lambda t: t.text().count("/inspect 3") > 0)
+        seen.append([line.split("\u2502")[0].rstrip() for line in s.text().split("\n")[:38]])
+        leave(s)
+    same(seen[1], seen[0])
+
+
 def test_figures_where_there_is_no_room():
     s = chat(columns=80, rows=12)
     answered(s)
