@@ -107,5 +107,18 @@ def test_a_talk_from_a_shell():
     s.end()
 
 
+def test_make_chat_ends_as_the_chat_does():
+    """It is the second of two commands that a newcomer types: make has nothing to add."""
+    env = environment(XDG_CACHE_HOME=os.path.dirname(os.path.dirname(KERNELS)))
+    for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES"):
+        env.pop(name, None)  # of the make that runs this
+    s = Screen([], env=env, shell="cd %s && make chat; echo \"ended $?\"" % ROOT)
+    s.until(" idle ")
+    s.keys("/quit\r", "ended 0")
+    s.finish()
+    said = s.output[s.output.rindex(b"\x1b[?1049l"):].decode()
+    expect("Saved as" not in said and "make" not in said, said)  # nothing was said, so nothing is kept
+
+
 if __name__ == "__main__":
     main(globals())
