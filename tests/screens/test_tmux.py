@@ -107,6 +107,14 @@ def test_a_talk_from_a_shell():
     s.end()
 
 
+def test_that_a_paste_was_cut_is_said():
+    s = Screen(["--no-session"] + script("turn\necho\n"))  # here, as it is long for a program under sanitizers
+    s.until(" idle ")
+    s.keys("\x1b[200~%s\x1b[201~" % ("longer " * 2600000), "paste cut at 16 MiB")
+    s.send("\x15\x04")
+    same(s.finish(), 0)
+
+
 def test_make_chat_ends_as_the_chat_does():
     """It is the second of two commands that a newcomer types: make has nothing to add."""
     env = environment(XDG_CACHE_HOME=os.path.dirname(os.path.dirname(KERNELS)))
