@@ -266,6 +266,8 @@ static void all_done(gpu *g)
     for (size_t i = 0; i < g->fences.n; i++)
         clReleaseEvent(g->fences.items[i].event);
     g->fences.n = 0;
+    if (g->fences.last < g->fences.promised)
+        g->fences.last = g->fences.promised;
     g->fences.passed = g->fences.last;
     g->dirty = false;
     if (g->profile)
@@ -283,11 +285,18 @@ void gpu_wait_for_all(gpu *g)
     all_done(g);
 }
 
-static void enqueue_read(gpu *g, const struct gpu_range *r, cl_bool blocking)
+// With an event, if `event` is not NULL. False: it failed.
+static bool enqueue_read_event(gpu *g, const struct gpu_range *r, cl_bool blocking, cl_event *event)
 {
-    cl_int rc = clEnqueueReadBuffer(g->queue, r->buf->memory, blocking, r->offset, r->bytes, r->target, 0, NULL, NULL);
+    cl_int rc = clEnqueueReadBuffer(g->queue, r->buf->memory, blocking, r->offset, r->bytes, r->target, 0, NULL, event);
     if (rc != CL_SUCCESS)
         gpu_fail(g, GPU_LAUNCH, rc, "a read of %llu bytes from %s failed", (unsigned long long)r->bytes, g->info.name);
+    return rc == CL_SUCCESS;
+}
+
+static void enqueue_read(gpu *g, const struct gpu_range *r, cl_bool blocking)
+{
+    enqueue_read_event(g, r, blocking, NULL);
 }
 
 int gpu_read(gpu *g, gpu_buf *buf, uint64_t offset, void *target, uint64_t bytes, struct gpu_error *err)
@@ -343,38 +352,67 @@ int gpu_read_ranges(gpu *g, const struct gpu_range *ranges, unsigned n, struct g
     return gpu_check(g, err);
 }
 
-uint64_t gpu_fence(gpu *g)
+// The next number is that of an event to come, and a place for it is there. False: there is no need for one, or no
+// memory, and then all is waited for.
+static bool next_fence(gpu *g)
 {
     struct fences *f = &g->fences;
-    if (g->fenced && f->last > 0)
-        return f->last;
     f->last++;
     g->fenced = true;
     if (!g->dirty) {
         f->passed = f->last;
-        return f->last;
+        return false;
     }
-    if (f->n == f->capacity) {
-        size_t capacity = f->capacity ? 2 * f->capacity : 64;
-        struct fence *items = realloc(f->items, capacity * sizeof *items);
-        if (!items) {
-            gpu_wait_for_all(g); // then no event is needed
-            return f->last;
-        }
-        f->items = items;
-        f->capacity = capacity;
+    if (f->n < f->capacity)
+        return true;
+    size_t capacity = f->capacity ? 2 * f->capacity : 64;
+    struct fence *items = realloc(f->items, capacity * sizeof *items);
+    if (!items) {
+        gpu_wait_for_all(g); // then no event is needed
+        return false;
     }
-    struct fence *fence = &f->items[f->n];
-    fence->number = f->last;
-    cl_int rc = clEnqueueMarkerWithWaitList(g->queue, 0, NULL, &fence->event);
-    if (rc != CL_SUCCESS) {
-        gpu_fail(g, GPU_LAUNCH, rc, "%s refused a fence", g->info.name);
-        gpu_wait_for_all(g);
-        return f->last;
-    }
-    f->n++;
+    f->items = items;
+    f->capacity = capacity;
+    return true;
+}
+
+static void put_fence(gpu *g, cl_event event)
+{
+    struct fences *f = &g->fences;
+    f->items[f->n++] = (struct fence){f->last, event};
     clFlush(g->queue);
+}
+
+uint64_t gpu_fence(gpu *g)
+{
+    struct fences *f = &g->fences;
+    if ((g->fenced && f->last > 0) || !next_fence(g))
+        return f->last;
+    cl_event event;
+    cl_int rc = clEnqueueMarkerWithWaitList(g->queue, 0, NULL, &event);
+    if (rc == CL_SUCCESS) {
+        put_fence(g, event);
+        return f->last;
+    }
+    gpu_fail(g, GPU_LAUNCH, rc, "%s refused a fence", g->info.name);
+    gpu_wait_for_all(g);
     return f->last;
+}
+
+uint64_t gpu_fence_to_come(gpu *g)
+{
+    struct fences *f = &g->fences;
+    if (g->fenced || !g->dirty)
+        return gpu_fence(g);
+    f->promised = f->last + 1;
+    return f->promised;
+}
+
+// There is a fence of that number.
+static void keep_promise(gpu *g, uint64_t fence)
+{
+    if (fence > g->fences.last)
+        gpu_fence(g);
 }
 
 void gpu_flush(gpu *g)
@@ -438,21 +476,44 @@ bool gpu_fences_wait(gpu *g, struct fences *f, uint64_t fence)
 
 void gpu_fence_wait(gpu *g, uint64_t fence)
 {
+    keep_promise(g, fence);
     if (fence > g->fences.passed && !gpu_fences_wait(g, &g->fences, fence))
         gpu_wait_for_all(g);
 }
 
+// Whether bytes have to be fetched.
+static bool is_fetched(gpu *g, const struct gpu_range *r)
+{
+    return gpu_in_range(g, r->buf, r->offset, r->bytes) && r->bytes > 0 && !r->buf->host;
+}
+
+// The last read's event is the fence: a marker behind it costs the host as much as a launch does.
+static void read_and_fence(gpu *g, const struct gpu_range *r)
+{
+    cl_event event;
+    g->dirty = true;
+    if (!next_fence(g)) {
+        enqueue_read(g, r, CL_TRUE);
+        return;
+    }
+    if (enqueue_read_event(g, r, CL_FALSE, &event))
+        put_fence(g, event);
+}
+
 uint64_t gpu_read_begin(gpu *g, const struct gpu_range *ranges, unsigned n)
 {
+    const struct gpu_range *last = NULL;
     for (unsigned i = 0; i < n && !gpu_failed(g); i++) {
-        const struct gpu_range *r = &ranges[i];
-        if (!gpu_in_range(g, r->buf, r->offset, r->bytes) || r->bytes == 0 || r->buf->host)
+        if (!is_fetched(g, &ranges[i]))
             continue;
-        enqueue_read(g, r, CL_FALSE);
-        g->dirty = true;
-        g->fenced = false;
+        if (last)
+            enqueue_read(g, last, CL_FALSE);
+        last = &ranges[i];
     }
-    return gpu_fence(g);
+    if (!last || gpu_failed(g))
+        return gpu_fence(g);
+    read_and_fence(g, last);
+    return g->fences.last;
 }
 
 int gpu_read_end(gpu *g, const struct gpu_range *ranges, unsigned n, uint64_t fence, struct gpu_error *err)

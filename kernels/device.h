@@ -35,8 +35,9 @@ struct fence {
 struct fences {
     struct fence *items;
     size_t n, capacity;
-    uint64_t last;   // handed out
-    uint64_t passed; // all up to it have passed
+    uint64_t last;     // handed out
+    uint64_t passed;   // all up to it have passed
+    uint64_t promised; // handed out before there was one: nothing, or last + 1, or what has come
 };
 
 // Host memory that the driver has page-locked: a gpu_host_alloc.

@@ -174,6 +174,9 @@ int gpu_read_end(gpu *g, const struct gpu_range *ranges, unsigned n, uint64_t fe
 
 // Fences number the stream of commands: a fence has passed when everything enqueued before it is done.
 uint64_t gpu_fence(gpu *g);
+// The same where nobody may ever ask for it: the next fence, which costs no command of its own unless it is waited for
+// before something else asks for one. The caller flushes.
+uint64_t gpu_fence_to_come(gpu *g);
 bool gpu_fence_passed(gpu *g, uint64_t fence); // does not block; after a blocking read all earlier fences have passed
 void gpu_fence_wait(gpu *g, uint64_t fence);
 // What was enqueued is begun now, as fences and reads see to by themselves: where neither comes for a while.

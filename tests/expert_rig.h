@@ -231,6 +231,11 @@ uint64_t gpu_fence(gpu *g)
     return g->fence;
 }
 
+uint64_t gpu_fence_to_come(gpu *g)
+{
+    return gpu_fence(g);
+}
+
 bool gpu_fence_passed(gpu *g, uint64_t fence)
 {
     return fence <= g->passed;

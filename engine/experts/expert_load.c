@@ -119,7 +119,7 @@ static int end_copy(expert_store *store, struct slot *slot, struct moe_err *err)
     if (gpu_fence_passed(store->g, slot->fence)) // nobody waits any more, and the next request may use it
         tier_free(&class_of(store, slot)->device, slot);
     else // ops were given that follow the copy
-        tier_cool(&class_of(store, slot)->device, slot, gpu_fence(store->g));
+        tier_cool(&class_of(store, slot)->device, slot, gpu_fence_to_come(store->g));
     return MOE_OK;
 }
 

@@ -387,7 +387,7 @@ int expert_wait_any(expert_store *store, const struct expert_wait_list *list, st
 
 void expert_release(expert_store *store, const struct expert_place *places, uint32_t n)
 {
-    uint64_t fence = n ? gpu_fence(store->g) : 0;
+    uint64_t fence = n ? gpu_fence_to_come(store->g) : 0;
     for (uint32_t i = 0; i < n; i++) {
         struct slot *slot = slot_at(store, &places[i]);
         struct tier *tier = &class_of(store, slot)->device;

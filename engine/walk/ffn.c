@@ -159,22 +159,25 @@ int ffn_read_choice(const struct pass *pass, uint32_t layer, struct moe_err *err
     return failed ? moe_fail_gpu(err, &device) : prove_rows(pass, layer, ranges[0].target, err);
 }
 
+// Ids alone: what they weigh is for telemetry, and comes with the token's logits.
 void ffn_send_choice(const struct pass *pass, uint32_t layer, struct ffn_choice_read *read)
 {
-    choice_ranges(pass, layer, read->ranges);
-    read->fence = gpu_read_begin(pass->gpu, read->ranges, 2);
+    struct gpu_range ranges[2];
+    choice_ranges(pass, layer, ranges);
+    read->ids = ranges[0];
+    read->fence = gpu_read_begin(pass->gpu, &read->ids, 1);
 }
 
 int ffn_receive_choice(const struct pass *pass, uint32_t layer, const struct ffn_choice_read *read, struct moe_err *err)
 {
     struct gpu_error device;
     pass_stage(pass, STAGE_WAIT, layer);
-    int failed = gpu_read_end(pass->gpu, read->ranges, 2, read->fence, &device);
+    int failed = gpu_read_end(pass->gpu, &read->ids, 1, read->fence, &device);
     pass_stage(pass, STAGE_HOST, layer);
     if (failed)
         return moe_fail_gpu(err, &device);
-    int code = prove_rows(pass, layer, read->ranges[0].target, err);
-    if (code && gpu_read_ranges(pass->gpu, read->ranges, 2, &device)) // which asks the device what became of it
+    int code = prove_rows(pass, layer, read->ids.target, err);
+    if (code && gpu_read_ranges(pass->gpu, &read->ids, 1, &device)) // which asks the device what became of it
         code = moe_fail_gpu(err, &device);
     return code;
 }

@@ -33,7 +33,7 @@ uint32_t ffn_choice(const struct pass *pass, uint32_t layer);
 int ffn_read_choice(const struct pass *pass, uint32_t layer, struct moe_err *err);
 // The same in two steps: what the device is given in between runs while the host looks at the choice.
 struct ffn_choice_read {
-    struct gpu_range ranges[2]; // ids, weights
+    struct gpu_range ids;
     uint64_t fence;
 };
 void ffn_send_choice(const struct pass *pass, uint32_t layer, struct ffn_choice_read *read);
@@ -56,8 +56,9 @@ void ffn_begin_token(const struct pass *pass);
 bool ffn_resident_routes(const struct pass *pass, uint32_t layer);
 // One token, of such a layer. False: it is none, and nothing was done.
 bool ffn_resident(const struct pass *pass, uint32_t layer);
-// What of these choices the host has not seen yet: ranges that are to be read, none or two; and once they were, the
-// proof that a router can have said them, and the news for store, predictors and telemetry.
+// What of a decoded token's choices the host has not seen yet: ranges that are to be read, up to two, of weights and,
+// where layers kept them, of ids; and once they were, the proof that a router can have said these, and the news for
+// store, predictors and telemetry.
 unsigned ffn_choices(const struct pass *pass, struct gpu_range ranges[2]);
 int ffn_take_choices(const struct pass *pass, struct moe_err *err);
 

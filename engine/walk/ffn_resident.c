@@ -169,12 +169,12 @@ bool ffn_resident(const struct pass *pass, uint32_t layer)
 unsigned ffn_choices(const struct pass *pass, struct gpu_range ranges[2])
 {
     const struct scratch *scratch = pass->scratch;
-    if (!pass->decode || !pass->routed->untold)
+    if (!pass->decode || pass->shape->n_layers == pass->shape->first_k_dense_replace)
         return 0;
     uint64_t bytes = sizeof(float) * ffn_choice(pass, pass->shape->n_layers);
-    ranges[0] = (struct gpu_range){scratch->buf[SCRATCH_ROUTER_IDS], 0, scratch->router_ids, bytes};
-    ranges[1] = (struct gpu_range){scratch->buf[SCRATCH_ROUTER_WEIGHTS], 0, scratch->router_weights, bytes};
-    return 2;
+    ranges[0] = (struct gpu_range){scratch->buf[SCRATCH_ROUTER_WEIGHTS], 0, scratch->router_weights, bytes};
+    ranges[1] = (struct gpu_range){scratch->buf[SCRATCH_ROUTER_IDS], 0, scratch->router_ids, bytes};
+    return pass->routed->untold ? 2 : 1;
 }
 
 // Tells the store, the predictors and the record what a layer that stays was used for.
@@ -189,7 +189,7 @@ static int tell(const struct pass *pass, uint32_t layer, struct moe_err *err)
         return code;
     prefetch_chosen(&routed->prefetch, layer, request.ids, routed->store);
     for (uint32_t k = 0; k < top_k; k++)
-        pass_used(pass, &(struct telemetry_use){&routed->places[k], k, 1, pass->scratch->router_weights[at + k]});
+        pass_used(pass, &(struct telemetry_use){&routed->places[k], k, 1});
     return MOE_OK;
 }
 
@@ -197,14 +197,17 @@ int ffn_take_choices(const struct pass *pass, struct moe_err *err)
 {
     const struct shape *s = pass->shape;
     int code = MOE_OK;
-    if (!pass->decode || !pass->routed->untold)
+    if (!pass->decode || s->n_layers == s->first_k_dense_replace)
         return MOE_OK;
-    for (uint32_t layer = s->first_k_dense_replace; layer < s->n_layers && !code; layer++)
+    bool untold = pass->routed->untold;
+    for (uint32_t layer = s->first_k_dense_replace; untold && layer < s->n_layers && !code; layer++)
         if (*stays_of(pass, layer))
             code = ffn_prove_choice(pass, layer, 0, pass->scratch->router_ids + ffn_choice(pass, layer), err);
-    for (uint32_t layer = s->first_k_dense_replace; layer < s->n_layers && !code; layer++)
+    for (uint32_t layer = s->first_k_dense_replace; untold && layer < s->n_layers && !code; layer++)
         if (*stays_of(pass, layer))
             code = tell(pass, layer, err);
     pass->routed->untold = false;
+    if (!code)
+        pass_weighed(pass, pass->scratch->router_weights);
     return code;
 }

@@ -53,11 +53,10 @@ static void join(const struct pass *pass, struct args_places *batch, uint32_t ra
 {
     struct routed *routed = pass->routed;
     const struct expert_place *place = &routed->places[rank];
-    float weight = pass->scratch->router_weights[ffn_choice(pass, place->layer) + rank];
     routed->done[rank] = true;
     batch->place[batch->n] = place->offset;
     batch->rank[batch->n++] = rank;
-    pass_used(pass, &(struct telemetry_use){place, rank, 1, weight});
+    pass_used(pass, &(struct telemetry_use){place, rank, 1});
 }
 
 // The device waits for the batch's copies, and the host for nothing.
@@ -181,6 +180,7 @@ int ffn_streamed(const struct pass *pass, uint32_t layer, struct moe_err *err)
     let_go(pass, code);
     if (!code)
         code = ring_begin(&routed->ring, pass->gpu, err);
+    gpu_flush(pass->gpu);
     ring_trim(&routed->ring, pass->gpu);
     return code;
 }

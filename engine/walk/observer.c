@@ -218,6 +218,11 @@ void pass_used(const struct pass *pass, const struct telemetry_use *use)
     report_pace(o, pass->stream);
 }
 
+void pass_weighed(const struct pass *pass, const float *weights)
+{
+    telemetry_weigh(&pass->observer->telemetry, weights);
+}
+
 int pass_goes_on(const struct pass *pass, struct moe_err *err)
 {
     return atomic_load(pass->observer->cancel) ? moe_fail(err, MOE_CANCELLED, "stopped") : MOE_OK;

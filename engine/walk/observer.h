@@ -77,6 +77,8 @@ void pass_stage(const struct pass *pass, enum stage stage, uint32_t layer);
 void pass_runs_ahead(const struct pass *pass);
 // A routed expert is put to work, or, in a prefill, was: once for each, in the stage that follows STAGE_ASK.
 void pass_used(const struct pass *pass, const struct telemetry_use *use);
+// What a decoded token's experts weighed, once the host knows.
+void pass_weighed(const struct pass *pass, const float *weights);
 // MOE_CANCELLED when somebody wants it to stop.
 int pass_goes_on(const struct pass *pass, struct moe_err *err);
 // Shows the residual stream to whoever asked for it: stage as of a moe_hidden_fn.

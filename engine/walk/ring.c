@@ -8,7 +8,7 @@ int ring_begin(struct ring *ring, gpu *g, struct moe_err *err)
 {
     if (ring->n == RING_DEPTH)
         return moe_fail(err, MOE_BAD_ARGUMENT, "%d dispatches are in flight, and no more may be", RING_DEPTH);
-    ring->fences[(ring->first + ring->n++) % RING_DEPTH] = gpu_fence(g);
+    ring->fences[(ring->first + ring->n++) % RING_DEPTH] = gpu_fence_to_come(g);
     return MOE_OK;
 }
 

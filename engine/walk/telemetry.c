@@ -264,7 +264,14 @@ void telemetry_use(struct telemetry *t, const expert_store *store, const struct 
     t->choices[!t->shown][(size_t)row * step->top_k + use->rank] = (struct moe_choice){
         .expert = (uint16_t)use->place->expert,
         .origin = (uint8_t)use->place->origin,
-        .weight = use->weight,
         .wait_us = wait_us < UINT32_MAX ? (uint32_t)wait_us : UINT32_MAX,
     };
+}
+
+void telemetry_weigh(struct telemetry *t, const float *weights)
+{
+    const struct moe_telemetry *step = draft(t);
+    struct moe_choice *choices = t->choices[!t->shown];
+    for (size_t i = 0; i < (size_t)step->n_moe_layers * step->top_k; i++)
+        choices[i].weight = weights[i];
 }

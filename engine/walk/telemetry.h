@@ -73,13 +73,14 @@ void telemetry_layer_end(struct telemetry *telemetry, uint32_t layer, const expe
 // After a call that may have waited for the store, for this layer's experts or for those of the next that are asked for
 // ahead: that part of the time is MOE_ON_DISK's or MOE_ON_COPY's. Returns it.
 uint64_t telemetry_waited(struct telemetry *telemetry, const expert_store *store);
-// One of them, for which the store was waited for since the last look. rank and weight: its place in the choice of a
-// decoded token; counted alone in a prefill.
+// One of them, for which the store was waited for since the last look. rank: its place in the choice of a decoded
+// token; counted alone in a prefill.
 struct telemetry_use {
     const struct expert_place *place;
     uint32_t rank, rows;
-    float weight;
 };
 void telemetry_use(struct telemetry *telemetry, const expert_store *store, const struct telemetry_use *use);
+// What a decoded token's choices weigh, by layers with experts and ranks in them.
+void telemetry_weigh(struct telemetry *telemetry, const float *weights);
 
 #endif

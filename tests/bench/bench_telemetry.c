@@ -70,7 +70,7 @@ int main(void)
                 telemetry_switch(&stopwatch, (enum moe_interval)(i % MOE_INTERVALS));
             for (uint32_t k = 0; k < 4; k++) {
                 struct expert_place place = {.layer = layer, .expert = k};
-                telemetry_use(&stopwatch, &store, &(struct telemetry_use){&place, k, 1, 0.5F});
+                telemetry_use(&stopwatch, &store, &(struct telemetry_use){&place, k, 1});
             }
         }
     uint64_t watched = now_ns();

@@ -51,6 +51,28 @@ static void say_back(struct script *s, size_t from, size_t bytes)
     memset(s->back, 0, bytes);
 }
 
+// Fences that nobody enqueued: the next one is theirs, a wait makes one, and what waits for all passes them.
+static void to_come(struct script *s, gpu_buf *a, gpu_buf *b)
+{
+    gpu *g = s->g;
+    uint64_t fences[4] = {gpu_fence_to_come(g)};
+    gpu_op_copy(g, &(struct args_copy){64}, b, a);
+    fences[1] = gpu_fence_to_come(g);
+    cases_say(s->cases, "to come %" PRIu64 " %" PRIu64 ": %d", fences[0], fences[1], gpu_fence_passed(g, fences[1]));
+    gpu_op_copy(g, &(struct args_copy){64}, b, a);
+    cases_say(s->cases, ", is %" PRIu64 ",", gpu_fence(g));
+    gpu_fence_wait(g, fences[1]);
+    cases_say(s->cases, " %d\n", gpu_fence_passed(g, fences[1]));
+    gpu_op_copy(g, &(struct args_copy){64}, b, a);
+    fences[2] = gpu_fence_to_come(g);
+    gpu_fence_wait(g, fences[2]);
+    cases_say(s->cases, "waited for %" PRIu64 ": %d\n", fences[2], gpu_fence_passed(g, fences[2]));
+    gpu_op_copy(g, &(struct args_copy){64}, b, a);
+    fences[3] = gpu_fence_to_come(g);
+    cases_say(s->cases, "read %d: ", gpu_read(g, b, 0, s->back, 2, &s->err));
+    cases_say(s->cases, "%" PRIu64 " %d, then %" PRIu64 "\n", fences[3], gpu_fence_passed(g, fences[3]), gpu_fence(g));
+}
+
 // Writes, launches and reads in the order of the calls.
 static void in_order(struct script *s)
 {
@@ -88,6 +110,7 @@ static void in_order(struct script *s)
     gpu_fence_wait(g, g->fences.last - 1);
     say_state(s, "all but one");
     cases_say(s->cases, "%d\n", gpu_finish(g, &s->err));
+    to_come(s, a, b);
 end:
     gpu_buf_free(a);
     gpu_buf_free(b);
@@ -238,7 +261,7 @@ static void each_call(struct harness *t)
         }
     free(s.bytes);
     free(s.back);
-    CHECK_CASES(t, &cases, 0x4ff3229e8594dc7c);
+    CHECK_CASES(t, &cases, 0x15d835f9fcb0bfe9);
 }
 
 int main(int argc, char **argv)

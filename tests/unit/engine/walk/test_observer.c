@@ -126,8 +126,12 @@ static void experts_are_the_layers(struct harness *t)
     pass_stage(pass, STAGE_EXPERTS, LAYER);
     for (uint32_t k = 0; k < top_k; k++) {
         CHECK_EQ(t, expert_wait(rig->model->store, &places[k], observer_cancelled, pass->observer, &err), 0);
-        pass_used(pass, &(struct telemetry_use){&places[k], k, 1, 0.25F});
+        pass_used(pass, &(struct telemetry_use){&places[k], k, 1});
     }
+    float weights[64] = {0};
+    for (uint32_t k = 0; k < top_k; k++)
+        weights[(LAYER - pass->shape->first_k_dense_replace) * top_k + k] = 0.25F + (float)k;
+    pass_weighed(pass, weights);
     expert_release(rig->model->store, places, top_k);
     pass_stage(pass, STAGE_ATTENTION, LAYER + 1);
     pass_end(pass, MOE_OK);
@@ -140,7 +144,7 @@ static void experts_are_the_layers(struct harness *t)
     CHECK(t, layer->wait_ns == counts.wait_ns && step->ns[MOE_ON_DISK] + step->ns[MOE_ON_COPY] == counts.wait_ns);
     for (uint32_t k = 0; k < top_k; k++) {
         const struct moe_choice *choice = &step->choices[(LAYER - step->first_moe_layer) * top_k + k];
-        CHECK(t, choice->expert == k && choice->weight == 0.25F && choice->origin == MOE_FROM_DISK);
+        CHECK(t, choice->expert == k && choice->weight == 0.25F + (float)k && choice->origin == MOE_FROM_DISK);
         CHECK_EQ(t, rig->observer.telemetry.heat[(LAYER - step->first_moe_layer) * step->n_routed_experts + k], 1);
         wait_us += choice->wait_us;
     }
