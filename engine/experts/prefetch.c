@@ -50,11 +50,14 @@ static int open_looks(struct prefetch *p, struct moe_err *err)
     struct prefetch_look look = {.normed = new_floats(p->gpu, s->hidden_size, &device, &fine),
                                  .logits = new_floats(p->gpu, s->n_routed_experts, &device, &fine),
                                  .weights = new_floats(p->gpu, s->top_k, &device, &fine)};
+    // Page-locked, or a driver may have the host wait for what is to come, and nothing else is given meanwhile.
+    int32_t *looked =
+        fine ? gpu_host_alloc(p->gpu, PREFETCH_LOOKS * (uint64_t)s->top_k * sizeof *looked, &device) : NULL;
+    fine = looked;
     for (unsigned i = 0; i < PREFETCH_LOOKS; i++) {
         p->looks[i] = look;
         p->looks[i].ids = new_floats(p->gpu, s->top_k, &device, &fine);
-        p->looked[i] = calloc(s->top_k, sizeof *p->looked[i]);
-        fine = fine && p->looked[i];
+        p->looked[i] = looked ? looked + (size_t)i * s->top_k : NULL;
     }
     return fine ? MOE_OK : moe_fail_gpu(err, &device);
 }
@@ -103,10 +106,10 @@ void prefetch_release(struct prefetch *p)
     gpu_buf_free(p->looks[0].normed);
     gpu_buf_free(p->looks[0].logits);
     gpu_buf_free(p->looks[0].weights);
-    for (unsigned i = 0; i < PREFETCH_LOOKS; i++) {
+    for (unsigned i = 0; i < PREFETCH_LOOKS; i++)
         gpu_buf_free(p->looks[i].ids);
-        free(p->looked[i]);
-    }
+    if (p->looked[0])
+        gpu_host_free(p->gpu, p->looked[0]);
     *p = (struct prefetch){0};
 }
 
