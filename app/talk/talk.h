@@ -65,7 +65,8 @@ struct talk {
     bool part_read;                // something of the message that was sent last, which was stopped
     bool blank;                    // it goes with what is opened next, as nothing was said in it, or nothing kept
     bool lost;                     // something that was to be saved is not
-    bool unsaved, warned;          // the disk does not have all that was said; and they know, who want to leave it
+    bool unsaved;                  // the disk does not have all that was said
+    const char *warned;            // the command that would lose it, and said so; NULL: none yet
     bool hole;                     // and its session never will
     char session[STORE_NAME_SIZE]; // "" until it has a name
     bool system_waits;             // to be saved with the next message

@@ -183,7 +183,7 @@ void talk_on_session(struct talk *talk, const struct session_news *news)
     talk->unsaved = news->unsaved;
     talk->hole = news->hole;
     talk->blank = news->blank;
-    talk->warned = false;
+    talk->warned = NULL;
     if (talk->opening && !news->of_turn)
         on_opened(talk, news);
     else
@@ -201,12 +201,13 @@ void talk_on_session(struct talk *talk, const struct session_news *news)
         talk_enter(talk, TALK_IDLE);
 }
 
-// What could not be saved is lost with the conversation, so the first time it stays. True: it did, and that was said.
+// What could not be saved is lost with the conversation, so the first time it stays, for each of these commands by
+// itself. True: it did, and that was said.
 static bool holds_unsaved(struct talk *talk, const char *command)
 {
-    if (!talk->saving || !talk->unsaved || talk->warned)
+    if (!talk->saving || !talk->unsaved || (talk->warned && strcmp(talk->warned, command) == 0))
         return false;
-    talk->warned = true;
+    talk->warned = command;
     talk_refuse(talk, "The last messages are not saved, and would be lost: %s; %s once more drops them.",
                 talk->hole ? "/fork NAME saves all of the conversation" : "/save tries again", command);
     return true;

@@ -90,8 +90,9 @@ static void print_rooms(FILE *out, const struct stats *stats)
     for (int i = 0; i < stats->n_rooms; i++) {
         const struct stats_room *room = &stats->rooms[i];
         const char *what = i ? "" : room->experts == 1 ? " expert" : " experts";
+        uint64_t size = room->experts * stats->info->cache.slot_bytes;
         fprintf(out, "%s %" PRIu64 "%s (%s%s) %.0f %%", i ? "," : " room for", room->experts, what,
-                format_bytes_up(bytes, sizeof bytes, room->experts * stats->info->cache.slot_bytes),
+                (room->here ? format_bytes : format_bytes_up)(bytes, sizeof bytes, size), // that is told elsewhere, too
                 room->here ? ": you are here" : "", 100 * room->share);
     }
     const struct moe_cache_plan *plan = &stats->info->cache;

@@ -900,8 +900,9 @@ def test_a_full_disk_is_no_place_that_was_saved_to():
     said = full("one", "/save kept", "/save", "/rename held")
     same(said.count("conversation not saved: "), 5)  # of the turn, of three commands and at the end
     expect("aved as" not in said, "it claims to have saved: %r" % said)
-    said = full("one", "/save", "/new", "/load nowhere", "two")  # the first is a warning, the second does not matter any more
-    expect(said.count("are not saved, and would be lost: /save tries again; /new once more drops them") == 1, "said: %r" % said)
+    said = full("one", "/save", "/new", "/load nowhere", "/load nowhere", "two")  # each is told by itself
+    for command in ("/new", "/load"):
+        expect(said.count("are not saved, and would be lost: /save tries again; %s once more drops them" % command) == 1, "said: %r" % said)
     expect("no session" in said and "Assistant: two" in said, "said: %r" % said)
     expect("were not saved." in full("one", "/save", "/new", "/new"), "it is dropped")
     expect("goes on" not in said, "no command made another session of it: %r" % said)
@@ -925,11 +926,15 @@ def test_who_would_lose_something_by_leaving_is_told_once():
             t.wait("not saved: ", "You:")  # from here on they are told again
             t.send(first)
             t.wait(words, "You:")
+            t.send("/new\r")  # of which nobody was told yet
+            t.wait("/new once more drops them.", "You:")
+            t.send(first)
+            t.wait(words, "You:")
             t.send(then)
         else:
             t.process.send_signal(then)
         same(t.finish(), 1 if isinstance(then, str) else 143)
-        same(t.output.count(words.encode()), 2 if isinstance(then, str) else 1)
+        same(t.output.count(words.encode()), 3 if isinstance(then, str) else 1)
     for leave_by in ("/quit\r", "\x04"):
         s = Screen(["--kernel-cache", "none"] + script(ECHO), shell=full, columns=150)
         s.until("Type /help")
