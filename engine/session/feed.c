@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Tokens fed to a session, in groups of chunks. An error leaves length and logits where they were, however many chunks
 // were done; rows beyond the length mean nothing.
+#include "engine/base/clock.h"
 #include "engine/base/err.h"
 #include "engine/session/session.h"
 #include "engine/walk/forward.h"
@@ -114,6 +115,7 @@ static void count_tokens(moe_session *session, uint32_t rows)
 {
     telemetry_set_rows(&session->observer.telemetry, rows);
     session->counted += rows;
+    session->counted_at_ns = clock_ns();
 }
 
 // Ends what the group was about. Cancelled it is held, if it has come anywhere. `counted` of its tokens were by the
@@ -270,6 +272,7 @@ static int feed_prompt(moe_session *session, const struct moe_feed *feed, struct
 int moe_session_prefill(moe_session *session, const struct moe_feed *feed, struct moe_err *err)
 {
     session->counted = 0;
+    session->reads_prompt = true;
     prefetch_forget(&session->routed.prefetch, session->model->store);
     session_start_counting(session);
     int code = feed_prompt(session, feed, err);
@@ -277,6 +280,7 @@ int moe_session_prefill(moe_session *session, const struct moe_feed *feed, struc
         take_logits(session);
     session->stats.prefill_ns += session_stop_counting(session);
     session->stats.prefilled_tokens += session->counted;
+    session->reads_prompt = false;
     return code;
 }
 

@@ -299,6 +299,10 @@ struct moe_stats moe_session_stats(const moe_session *session)
     struct moe_stats stats = session->stats;
     if (session->began_ns)
         add_counts(session, &stats);
+    if (session->reads_prompt && session->counted) {
+        stats.prefilled_tokens += session->counted;
+        stats.prefill_ns += session->counted_at_ns - session->began_ns;
+    }
     stats.prefetch_policy = prefetch_name(session->routed.prefetch.acting);
     snprintf(stats.prefetch_reason, sizeof stats.prefetch_reason, "%s", session->routed.prefetch.reason);
     return stats;

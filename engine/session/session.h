@@ -29,7 +29,9 @@ struct moe_session {
     unsigned shown;     // which of scratch.last_rows they are
     atomic_bool cancel;
     struct moe_stats stats;
-    uint32_t counted; // tokens of the feed under way, as of count_tokens
+    uint32_t counted;       // tokens of the feed under way, as of count_tokens
+    uint64_t counted_at_ns; // when the last of them were
+    bool reads_prompt;      // what is under way is a prompt
     // Of the feed under way: when it began (0: there is none), and the model's counters then.
     uint64_t began_ns;
     struct expert_counts experts;

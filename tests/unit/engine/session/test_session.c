@@ -576,6 +576,45 @@ static void garbage_is_not_answered_with(struct harness *t)
     }
 }
 
+// What session, whose prompt is under way, has counted.
+struct under_way {
+    moe_session *session;
+    uint64_t least, most, ns;
+    bool strange;
+};
+
+static void see_counters(void *context, const struct moe_progress *progress)
+{
+    struct under_way *seen = context;
+    struct moe_stats stats = moe_session_stats(seen->session);
+    seen->strange |= stats.prefilled_tokens < seen->most || stats.prefilled_tokens > progress->done ||
+                     stats.prefill_ns < seen->ns || (stats.prefilled_tokens > 0) != (stats.prefill_ns > 0);
+    seen->least = seen->least ? seen->least : stats.prefilled_tokens;
+    seen->most = stats.prefilled_tokens;
+    seen->ns = stats.prefill_ns;
+}
+
+static void prompts_count_while_they_are_read(struct harness *t)
+{
+    enum { GROUP = 8 };
+    struct setup setup = usual("ref");
+    setup.session.prefill_chunk = 4;
+    setup.session.prefill_group = GROUP;
+    struct opened o;
+    if (!open_setup(t, &setup, &o))
+        return;
+    struct moe_err err;
+    int32_t ids[N_TOKENS];
+    make_ids(&o, ids, N_TOKENS);
+    struct under_way seen = {.session = o.session};
+    struct moe_feed feed = {.ids = ids, .count = N_TOKENS, .progress = see_counters, .context = &seen};
+    CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), 0);
+    CHECK(t, !seen.strange && seen.least == GROUP && seen.most >= N_TOKENS - GROUP && seen.ns > 0);
+    struct moe_stats stats = moe_session_stats(o.session);
+    CHECK(t, stats.prefilled_tokens == N_TOKENS && stats.prefill_ns >= seen.ns);
+    close_opened(&o);
+}
+
 static void counters_add_up(struct harness *t)
 {
     struct setup setup = usual("cpu");
@@ -640,6 +679,7 @@ int main(int argc, char **argv)
         TEST(a_late_failure_leaves_no_chunk),
         TEST(garbage_is_not_answered_with),
         TEST(counters_add_up),
+        TEST(prompts_count_while_they_are_read),
         TEST(prefetching_is_tried_from_the_host),
     };
     return HARNESS_RUN(tests, argc, argv);
