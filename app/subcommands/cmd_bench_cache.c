@@ -51,7 +51,7 @@ static void print_text(const struct moe_trace_replayed *replayed)
     print_table(replayed, true);
     puts("\nPrompts pass through the caches, too, a layer's experts at once; /stats counts answers alone, from an "
          "empty cache.");
-    puts("belady knows the future: no policy can do better.");
+    puts("belady knows the future: in prompts and answers together no policy can do better.");
 }
 
 static void add_hits(struct json_out *out, const char *key, const uint64_t hits[MOE_TRACE_POLICIES])
