@@ -96,7 +96,8 @@ void talk_do_export(struct talk *talk, const struct line *line)
 {
     struct export_request request = export_parse(line->text, line->length);
     if (talk->chat.n_turns == 0) {
-        talk_refuse(talk, "Nothing to export yet.");
+        talk_refuse(talk, talk->chat.n_others ? "Nothing to export here; /tree lists what was said elsewhere."
+                                              : "Nothing to export yet.");
         return;
     }
     if (request.path_length == 1 && *request.path == '-') { // elsewhere that is the standard output, here the screen's

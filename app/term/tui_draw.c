@@ -133,7 +133,7 @@ void tui_show_stats(struct tui *tui, enum stats_view view)
     tui->stats = view;
     tui_arrange(tui);
     if ((view == STATS_PANE || view == STATS_HEAT) && !tui->layout.stats.rows)
-        tui_notice(tui, "no room for the %s: Alt-z", view == STATS_HEAT ? "heat map" : "figures");
+        tui_notice(tui, "no room: Alt-z for the %s", view == STATS_HEAT ? "heat map" : "figures");
     tui->notice_of_room = *tui->notice && !tui->layout.stats.rows;
 }
 

@@ -161,20 +161,20 @@ void tui_shell(struct tui *tui, const char *command)
     int code = errno;
     tui_return(tui);
     if (status < 0 && code == EFBIG)
-        tui_notice(tui, "it printed more than %d MB, and was ended", DRAFT_LIMIT >> 20);
+        tui_notice(tui, "the command printed more than %d MB, and was ended", DRAFT_LIMIT >> 20);
     else if (status < 0 && code == ENOTTY)
-        tui_notice(tui, "it needs the terminal; Ctrl-X Ctrl-E edits the draft, Ctrl-Z gives you your shell");
+        tui_notice(tui, "the command needs the terminal; Ctrl-X Ctrl-E edits the draft, Ctrl-Z gives you your shell");
     else if (status < 0)
         tui_notice(tui, "%s", strerror(code));
     else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT)
-        tui_notice(tui, "it was stopped");
+        tui_notice(tui, "the command was stopped");
     else if (!WIFEXITED(status) || WEXITSTATUS(status))
-        tui_notice(tui, WIFEXITED(status) ? "it failed with status %d" : "it was ended by signal %d",
+        tui_notice(tui, WIFEXITED(status) ? "the command failed with status %d" : "the command was ended by signal %d",
                    WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
     if (status < 0)
         bytes_release(&text);
     else if (!take_text(tui, &text) && status == 0)
-        tui_notice(tui, "it printed nothing");
+        tui_notice(tui, "the command printed nothing");
 }
 
 static void print_bare(const struct tui *tui)

@@ -146,7 +146,7 @@ void stats_print(FILE *out, const struct stats *stats)
     fprintf(out, "  model            %s on %s\n", info->name, info->device);
     fprintf(out, "  context          %" PRIu32 " of %" PRIu32 " tokens%s, %zu message%s%s\n", stats->context_used,
             info->max_context, then, stats->messages, format_s(stats->messages),
-            stats->to_read_anew ? "; your next one has all read anew" : "");
+            stats->to_read_anew ? "; your next message reads everything again" : "");
     if (info->cache.state_bytes)
         fprintf(out, "  its memory       %s of rows, %s of states\n",
                 format_bytes(rows, sizeof rows, stats->context_used * info->row_bytes),

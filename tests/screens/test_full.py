@@ -175,8 +175,8 @@ def test_inspect_has_the_width_that_the_figures_leave():
 def test_figures_where_there_is_no_room():
     s = chat(columns=80, rows=12)
     answered(s)
-    s.keys("\x1bs", "no room for the figures: Alt-z")
-    s.keys("/heat\r", "no room for the heat map: Alt-z")
+    s.keys("\x1bs", "no room: Alt-z for the figures")
+    s.keys("/heat\r", "no room: Alt-z for the heat map")
     s.keys("\x1bz", "disk only  ")
     s.keys("\x1bz", "tokens/s)")
     leave(s)
@@ -215,11 +215,11 @@ def test_what_is_shown_fits_a_screen_that_changed():
 def test_no_room_is_said_of_the_size_that_there_is():
     s = chat(columns=80, rows=12)
     answered(s)
-    s.keys("/heat\r", "no room for the heat map: Alt-z")
+    s.keys("/heat\r", "no room: Alt-z for the heat map")
     s.resize(80, 40)
     s.until(lambda t: "layers down" in t.text() and "no room" not in t.text())
     s.resize(80, 12)
-    s.until("no room for the heat map: Alt-z")
+    s.until("no room: Alt-z for the heat map")
     leave(s)
 
 
@@ -274,8 +274,8 @@ def test_a_shell_command_fills_the_draft():
     s.keys("\r", "two three")
     s.until(lambda t: "> one" in t.text())
     s.keys("\x15", lambda t: "two three" not in t.text().split("idle")[1])
-    s.keys("!exit 3\r", "it failed with status 3")
-    s.keys("!true\r", "it printed nothing")
+    s.keys("!exit 3\r", "the command failed with status 3")
+    s.keys("!true\r", "the command printed nothing")
     s.keys("!printf 'five\\000six\\000'\r", "NUL bytes of it became newlines")
     s.until(lambda t: "> five\n  six" in t.text())
     s.keys("\x15\x15", lambda t: "five" not in t.text().split("idle")[1])
@@ -292,7 +292,7 @@ def test_what_comes_with_a_shell_command_does_not_consent():
     s.until("last")
     expect(not os.path.exists(mark), "nobody asked for it")
     s.keys("\x15\x15", lambda t: "last" not in t.text())
-    s.keys("\x15\x15!touch %s\r" % mark, "it printed nothing")  # one was told before
+    s.keys("\x15\x15!touch %s\r" % mark, "the command printed nothing")  # one was told before
     expect(os.path.exists(mark), "now somebody did")
     leave(s)
 
@@ -333,19 +333,19 @@ def test_shell_commands_that_do_not_end():
     end = time.monotonic() + 60
     s = chat("turn\necho\n", env=environment(TERM="xterm", MOECHAT_CLOCK="fake", TMPDIR="/nonexistent"))  # no file is made
     s.keys("!yes\r", "runs this in your shell")
-    s.keys("\r", "it printed more than 16 MB, and was ended")
+    s.keys("\r", "the command printed more than 16 MB, and was ended")
     s.keys("!sleep 100 & echo $!\r", lambda t: re.search("(?m)^> [0-9]+$", t.text()))  # what runs on is not waited for
     os.kill(int(re.search("(?m)^> ([0-9]+)$", s.text()).group(1)), signal.SIGKILL)
-    s.keys("\x15!printf '\\033[?1049h'; sleep 100\r", "it needs the terminal; Ctrl-X Ctrl-E edits the draft")  # as vi does
+    s.keys("\x15!printf '\\033[?1049h'; sleep 100\r", "the command needs the terminal; Ctrl-X Ctrl-E edits the draft")  # as vi does
     run("trap '' INT; sleep 100")
     for _ in range(2):  # the second gives it up
         time.sleep(0.5)
         s.send("\x03")
-    s.until("it was ended by signal 9")
+    s.until("the command was ended by signal 9")
     run("sleep 100")
     time.sleep(0.5)
     s.send("\x03")
-    s.until("it was stopped")
+    s.until("the command was stopped")
     run("sleep 100")
     time.sleep(0.5)
     s.process.send_signal(signal.SIGTERM)
@@ -1293,7 +1293,7 @@ def test_an_unmarked_paste_runs_nothing():
     made = os.path.join(SCRATCH, "ran")
     s = chat("turn\necho\n" * 3)
     s.keys("!true\r", "Enter once more runs this")  # who knows what it does
-    s.keys("\r", "it printed nothing")
+    s.keys("\r", "the command printed nothing")
     s.send("some text\r!touch %s\rmore\r" % made)
     s.until("taken for a paste, as it came at once; no line of it was run")
     expect("> some text\n  !touch" in s.text() and not os.path.exists(made), s.text())

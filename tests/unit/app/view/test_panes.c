@@ -81,9 +81,9 @@ static void status_in_words(struct harness *t)
     noticed.notice = "help; Space and b page, / searches, q closes"; // by whole clauses, too
     CHECK_STR(t, status_text(&noticed, 40), " answering | help; Space and b page");
     CHECK_STR(t, status_text(&noticed, 20), " answering | help");
-    noticed.notice = "no room for the figures: Alt-z"; // which fits by itself only
-    CHECK_STR(t, status_text(&noticed, 40), " no room for the figures: Alt-z");
-    CHECK_STR(t, status_text(&noticed, 20), " no room for the fig");
+    noticed.notice = "no room: Alt-z for the figures"; // which fits by itself only
+    CHECK_STR(t, status_text(&noticed, 40), " no room: Alt-z for the figures");
+    CHECK_STR(t, status_text(&noticed, 20), " no room: Alt-z for");
 }
 
 static const struct status_figures prompt_under_way = {
