@@ -52,7 +52,7 @@ FUZZ_SOURCES := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS       = $(FUZZ_SOURCES:%.c=$(BUILD)/%)
 BENCHES      := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/bench/bench_*.c))
 
-.PHONY: suite warps test-long test-llama tsan soak power eio whole mutate reach valgrind oclgrind test-memory all deps chat tests check unit golden screens typist asan-tests fuzz fuzz-library bench layers format install clean
+.PHONY: suite warps test-long test-widths test-llama tsan soak power eio whole mutate reach valgrind oclgrind test-memory all deps chat tests check unit golden screens typist asan-tests fuzz fuzz-library bench layers format install clean
 all: $(PROGRAM)
 
 # Installs what is missing, through sudo when not root; does nothing when all is there.
@@ -316,6 +316,11 @@ golden: tests
 test-long: tests
 	@sh tests/run.sh $(foreach g,$(filter tests/golden/long-%,$(ALL_GOLDENS)),$(call LONG_RUN,$(g))) \
 	    'env MOECHAT_TEST_KIND=every $(BUILD)/tests/ops/test_kinds'
+# V3.2's and GLM-5.2's true widths, random weights: PoCL beside plain C, which takes its time.
+test-widths: export XDG_CACHE_HOME = $(abspath build)/cache
+test-widths: export MOECHAT_CONFIG = none
+test-widths: $(PROGRAM) $(BUILD)/tests/bench/synthetic
+	@LIMIT=3600 sh tests/run.sh tests/golden/widths.py
 screens: tests
 	@sh tests/run.sh $(SCREENS)
 
