@@ -645,6 +645,7 @@ struct moe_telemetry {
                      // and parted as an earlier token's was
     bool stopped;    // it failed or was cancelled on the way: choices NULL, the rest what it did until then
     uint64_t total_ns, ns[MOE_INTERVALS];
+    uint64_t ended_ns;        // by moe_clock_ns
     uint64_t launches, waits; // commands and host waits on the device
     uint32_t n_moe_layers, first_moe_layer, top_k, n_routed_experts;
     const struct moe_layer_record *layers; // [n_moe_layers]

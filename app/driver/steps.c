@@ -253,7 +253,9 @@ void steps_note(struct steps *steps)
         look_meanwhile(steps);
         return;
     }
-    uint64_t now = format_clock_ns(), began = from_to(step->total_ns, now);
+    uint64_t now = format_clock_ns(); // by which the next one may be under way
+    uint64_t ended = step->ended_ns && step->ended_ns < now ? step->ended_ns : now;
+    uint64_t began = from_to(step->total_ns, ended);
     free(end_at(steps, began));
     steps->held = figures_clone(step);
     steps->held_phase = steps->phase;
@@ -263,7 +265,7 @@ void steps_note(struct steps *steps)
         steps->held->total_ns += before;
     }
     steps->seen = step->step;
-    steps->computed_ns = now;
+    steps->computed_ns = ended;
     steps->sampling_ns = 0;
 }
 

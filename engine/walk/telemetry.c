@@ -131,6 +131,7 @@ static void end(struct telemetry *t, gpu *g)
     struct gpu_counts now = gpu_counters(g);
     step->launches = now.launches - t->device.launches;
     step->waits = now.waits - t->device.waits;
+    step->ended_ns = t->switched_ns;
     step->step = ++t->steps;
     t->shown = !t->shown;
 }
@@ -172,7 +173,7 @@ const struct moe_telemetry *telemetry_rest(struct telemetry *t, const expert_sto
 {
     struct moe_telemetry *rest = new_draft(t, &(struct moe_telemetry){.position = t->records[t->shown].position});
     rest->step = t->steps;
-    rest->total_ns = rest->launches = rest->waits = 0;
+    rest->total_ns = rest->ended_ns = rest->launches = rest->waits = 0;
     take_all_counts(t, store);
     return rest;
 }

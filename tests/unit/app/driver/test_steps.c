@@ -399,6 +399,46 @@ static void a_stop_is_nobodys_time(struct harness *t)
     steps_release(&steps);
 }
 
+// Of a prompt in several groups all but the last are seen when the next one is under way already.
+static void no_time_counts_twice(struct harness *t)
+{
+    enum { MS = 1000000, GROUPS = 3 };
+    struct played played;
+    struct backend backend;
+    struct steps steps;
+    struct figures figures = {0};
+    play(&played, &backend);
+    played.record.decode = false;
+    played.record.choices = NULL;
+    steps_open(&steps, &backend);
+    uint64_t turn_began = format_clock_ns(), own = 0;
+    steps_begin_turn(&steps, turn_began);
+    sleep_ns(3 * (uint64_t)MS);
+    uint64_t began = format_clock_ns();
+    for (int i = 0; i < GROUPS; i++) {
+        sleep_ns(10 * (uint64_t)MS);
+        uint64_t ended = played.record.ended_ns = format_clock_ns();
+        if (i + 1 < GROUPS)
+            sleep_ns(20 * (uint64_t)MS); // the next one's
+        played.record.step++;
+        played.record.total_ns = played.record.ns[MOE_ON_ATTENTION] = ended - began;
+        own += ended - began;
+        began = ended;
+        steps_note(&steps);
+    }
+    steps_end_turn(&steps, 3);
+    uint64_t took = format_clock_ns() - turn_began;
+    CHECK(t, steps_figures(&steps, &figures));
+    const struct moe_telemetry *sum = figures.sums[FIGURES_TURN];
+    uint64_t parts = 0;
+    for (int i = 0; i < MOE_INTERVALS; i++)
+        parts += sum->ns[i];
+    CHECK(t, sum->ns[MOE_ON_ATTENTION] == own && parts == sum->total_ns);
+    CHECK(t, sum->total_ns <= took && took - sum->total_ns < 2 * (uint64_t)MS + took / 10);
+    figures_release(&figures);
+    steps_release(&steps);
+}
+
 // Else the pane would tell of another message's step while the first of this one is under way.
 static void a_turn_has_no_last_step_before_its_first(struct harness *t)
 {
@@ -514,6 +554,7 @@ int main(int argc, char **argv)
         TEST(a_turn_sums_itself_up),
         TEST(speed_is_of_the_time_between_tokens),
         TEST(a_stop_is_nobodys_time),
+        TEST(no_time_counts_twice),
         TEST(a_turn_has_no_last_step_before_its_first),
         TEST(what_arrives_after_the_last_step_is_counted_once),
         TEST(candidates_are_the_likeliest),
