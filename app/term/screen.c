@@ -18,6 +18,7 @@ enum { MARKS = CELL_MARKS + 1 };
 struct screen {
     SCREEN *curses;
     bool color, mouse;
+    bool away; // the terminal is as it was before
     int rows, columns;
     struct cells shown; // what curses was told last
     cchar_t *row;       // scratch
@@ -98,6 +99,7 @@ static void set_reset(const struct screen *screen)
 
 static void enter(struct screen *screen)
 {
+    screen->away = false;
     term_raw_keys();
     def_prog_mode();
     set_reset(screen);
@@ -161,6 +163,9 @@ struct screen *screen_open(const struct screen_wishes *wishes)
 
 void screen_leave(struct screen *screen)
 {
+    if (screen->away)
+        return;
+    screen->away = true;
     if (screen->mouse)
         send(mouse_off);
     term_set_reset("");
@@ -170,6 +175,8 @@ void screen_leave(struct screen *screen)
 
 void screen_return(struct screen *screen)
 {
+    if (!term_await())
+        return;
     reset_prog_mode();
     enter(screen);
     measure(screen);
@@ -215,7 +222,7 @@ static void set_cell(const struct screen *screen, cchar_t *out, const struct cel
 void screen_draw(struct screen *screen, const struct cells *cells, struct screen_cursor cursor)
 {
     bool same_size = screen->shown.rows == cells->rows && screen->shown.columns == cells->columns;
-    if (cells->columns > screen->columns || cells->rows > screen->rows)
+    if (screen->away || cells->columns > screen->columns || cells->rows > screen->rows)
         return; // the size changed just now
     for (int row = 0; row < cells->rows; row++) {
         const struct cell *line = cells->cells + (size_t)row * (size_t)cells->columns;
@@ -237,6 +244,6 @@ void screen_draw(struct screen *screen, const struct cells *cells, struct screen
 
 void screen_send(struct screen *screen, const char *bytes, size_t length)
 {
-    (void)screen;
-    files_write(STDOUT_FILENO, bytes, length);
+    if (!screen->away)
+        files_write(STDOUT_FILENO, bytes, length);
 }

@@ -16,7 +16,8 @@ struct screen_wishes {
 struct screen *screen_open(const struct screen_wishes *wishes);
 void screen_close(struct screen *screen); // NULL is fine
 
-// For a while the terminal is as it was before, and back.
+// For a while the terminal is as it was before, and back, once we are in its foreground; not at all where we are to end
+// before that (term_await): nothing is sent to it then.
 void screen_leave(struct screen *screen);
 void screen_return(struct screen *screen);
 

@@ -18,14 +18,18 @@
 
 enum { TICK_MS = 50, LARGE = 64 << 20, INTERRUPTS = 2, MOST_FILES = 4096, BEGINNING = 65536 };
 
-// Makes a process group the one that reads the terminal. We may be in the background ourselves by then.
-static void give_terminal(pid_t group)
+// Makes a process group the one that reads the terminal, where `from` is, or one that is gone and had it from that: a
+// shell that has it back meanwhile keeps it. We may be in the background ourselves by then.
+static void hand_terminal(pid_t from, pid_t group)
 {
+    pid_t has = tcgetpgrp(STDIN_FILENO);
+    if (has < 0 || (has != from && (kill(-has, 0) == 0 || errno != ESRCH)))
+        return;
     sigset_t stop, before;
     sigemptyset(&stop);
     sigaddset(&stop, SIGTTOU);
     pthread_sigmask(SIG_BLOCK, &stop, &before);
-    tcsetpgrp(STDIN_FILENO, group); // a terminal that is not ours to give stays where it is
+    tcsetpgrp(STDIN_FILENO, group);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -191,9 +195,11 @@ static int await(const struct shell_command *c, pid_t child, int *fd, int *statu
         if (got < 0 && errno != EINTR)
             return errno;
         if (got == child) {
-            give_terminal(getpgrp());
-            term_suspend();
-            give_terminal(child);
+            if (tcgetpgrp(STDIN_FILENO) != getpgrp()) { // else a shell gave us the terminal, and it wanted to read it
+                hand_terminal(child, getpgrp());
+                term_suspend();
+            }
+            hand_terminal(getpgrp(), child);
             kill(-child, SIGCONT);
         }
         int ends = 0;
@@ -224,8 +230,9 @@ int shell_run(const struct shell_command *c)
     pid_t child = fork();
     int code = child < 0 ? errno : 0;
     if (child == 0) {
+        pid_t chat = getpgrp();
         setpgid(0, 0);
-        give_terminal(getpid());
+        hand_terminal(chat, getpid());
         term_release_signals();
         signal(SIGTSTP, SIG_DFL);
         signal(SIGPIPE, SIG_DFL); // we ignore it; what "| head" ends is to end in silence
@@ -237,9 +244,9 @@ int shell_run(const struct shell_command *c)
         close(ends[1]);
     if (!code) {
         setpgid(child, child); // whoever comes first
-        give_terminal(child);
+        hand_terminal(getpgrp(), child);
         code = await(c, child, &ends[0], &status);
-        give_terminal(getpgrp());
+        hand_terminal(child, getpgrp());
     }
     if (ends[0] >= 0)
         close(ends[0]);

@@ -15,10 +15,11 @@ struct shell_command {
 };
 
 // Runs it in a process group of its own, which the terminal belongs to meanwhile, and waits for it; when it is stopped
-// we are, too, and both go on together. One whose output is kept is given up at the second Ctrl-C, if it takes no
-// notice of the first. Its status as of waitpid, or -1 and errno: EFBIG, it printed more than `most` and was ended;
-// ENOTTY, its output is kept and it draws on the screen, so it was ended;
-// EINTR, SIGTERM or SIGHUP came for us and was handed on; ENOMEM. On the main thread, not in raw mode.
+// we are, too, and both go on together, once the terminal is ours again. One whose output is kept is given up at the
+// second Ctrl-C, if it takes no notice of the first. Its status as of waitpid, or -1 and errno: EFBIG, it printed more
+// than `most` and was ended; ENOTTY, its output is kept and it draws on the screen, so it was ended; EINTR, SIGTERM or
+// SIGHUP came for us and was handed on; ENOMEM. On the main thread, not in raw mode. The terminal is only given where
+// it is ours: whoever goes on to write to it waits for it first (term_await).
 int shell_run(const struct shell_command *command);
 
 #endif

@@ -21,7 +21,7 @@
 
 #include "app/util/report.h"
 
-enum { N_SIGNALS = 65, LOOK_SECONDS = 5 };
+enum { N_SIGNALS = 65, LOOK_SECONDS = 5, TICK_MS = 50 };
 
 static struct {
     volatile sig_atomic_t came[N_SIGNALS];
@@ -322,6 +322,30 @@ static uint64_t clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+static bool in_background(void)
+{
+    pid_t group = tcgetpgrp(STDIN_FILENO);
+    return group >= 0 && group != getpgrp();
+}
+
+bool term_await(void)
+{
+    while (in_background()) {
+        for (size_t i = 0; i < TERM_STOPS; i++)
+            if (term_stops[i] != SIGINT && term_signal_pending(term_stops[i]))
+                return false;
+        term.came[SIGCONT] = 0;
+        moe_clock_stop();
+        kill(0, SIGTTOU);
+        moe_clock_go_on();
+        if (!term_signal_pending(SIGCONT))
+            poll(NULL, 0, TICK_MS); // another thread may take it
+        if (!term_signal_pending(SIGCONT))
+            return true; // nothing stops us, as where no shell would continue us: reading will tell
+    }
+    return true;
+}
+
 void term_suspend(void)
 {
     bool was_raw = term.is_raw, pastes = term.takes_pastes;
@@ -333,7 +357,7 @@ void term_suspend(void)
     kill(0, SIGTSTP); // as the terminal does: a script's shell that waits for us stops, too, and its job is seen to
     moe_clock_go_on();
     catch_with(SIGTSTP, on_signal, 0);
-    if (was_raw)
+    if (term_await() && was_raw)
         set_raw(pastes);
 }
 

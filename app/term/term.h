@@ -50,9 +50,12 @@ void term_restore(void);      // harmless when nothing was changed
 // What brings a screen that is drawn on back to lines, written before anything else when the terminal is restored, also
 // by a fatal signal and at exit. At most 255 bytes count; "": nothing.
 void term_set_reset(const char *sequence);
-// Stops the process as Ctrl-Z does, with its clock (moe_clock_ns); returns when both go on, in raw mode again if it
-// was.
+// Stops the process as Ctrl-Z does, with its clock (moe_clock_ns); returns when both go on and the terminal is ours, in
+// raw mode again if it was; or as term_await does.
 void term_suspend(void);
+// Stops the process as long as it is in the background of its terminal, as one that writes its settings there is
+// stopped. False: SIGTERM, SIGHUP or SIGQUIT came meanwhile, and the terminal is still another's: leave it alone.
+bool term_await(void);
 
 // Ends the process at once, with everything written and the terminal as it was: for when a thread still runs that
 // exit() would pull the ground from under. A status of STATUS_DONE becomes a failure if output is lost.

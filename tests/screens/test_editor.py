@@ -151,7 +151,7 @@ def test_what_was_just_typed_outlives_kill_9_while_something_else_has_the_termin
     s.keys("one\r", "tokens/s)")
     s.until("idle")
     s.keys("!true\r", "Enter once more")
-    s.keys("\r", "it printed nothing")
+    s.keys("\r", "the command printed nothing")
     s.keys("\x1b[A\x1b[A more\x1b[B\x1b[B!%s\r" % STAYS, "it begins")  # what was changed in a line of the history
     same(s.drafts(), ["one more"])
     s.process.kill()
