@@ -158,5 +158,37 @@ def test_what_was_just_typed_outlives_kill_9_while_something_else_has_the_termin
     s.finish()
 
 
+def test_one_that_goes_on_in_the_background_leaves_the_terminal_to_the_shell():
+    """Suspended with its editor or command, continued by bg or from elsewhere, ended by kill %1."""
+    waits = """"$0" "$@"; echo stopped; read go; %s; sleep 0.6; if read more; then echo "the shell read $more"; fi"""
+    ends = """; kill %1; kill -CONT %1; until jobs >$HOME/jobs; grep "(143)" $HOME/jobs; do sleep 0.1; done; echo ended; if read more; then echo "and read $more"; fi"""
+    command = "!%s" % STAYS
+    for keys, seen, kept in ((["a draft\x18\x05"], "it begins", ["a draft", "much work"]), ([command + "\r", "\r"], "it begins", [command]),
+                             (["a draft"], "> a draft", ["a draft"])):
+        for go_on in ("bg", "kill -CONT %1"):
+            s = Chat(writes("much work\\n", STAYS), shell=waits % go_on + ends)
+            before = s.before
+            for key in keys[:-1]:
+                s.keys(key, "runs this in your shell")
+            s.keys(keys[-1], seen)
+            s.keys("\x1a", "stopped")
+            s.keys("\nwords\n", "the shell read words")
+            s.until("(143)")
+            s.until("ended")
+            s.keys("others\n", "and read others")
+            same(s.finish(), 0)
+            same(s.settings(), before)
+            same(s.temporaries(), [])
+            same(s.history(), kept)
+    s = Chat(writes("much work", "echo it be\"\"gins; read line; exit 0"), shell=waits % "bg" + """; fg; echo "ended $?\"""")
+    s.keys("a draft\x18\x05", "it begins")
+    s.keys("\x1a", "stopped")
+    s.keys("\nwords\n", "the shell read words")
+    s.keys("\n", "> much work")  # the editor has the terminal again, and the chat after it
+    s.keys("\x15\x04", "ended 0")
+    same(s.finish(), 0)
+    same(s.settings(), s.before)
+
+
 if __name__ == "__main__":
     main(globals())
