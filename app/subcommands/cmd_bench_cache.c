@@ -12,9 +12,9 @@
 
 static const char *const names[MOE_TRACE_POLICIES] = {"lru", "lfu", "moechat", "belady"};
 
-static double percent(uint64_t hits, uint64_t uses)
+static double share(uint64_t hits, uint64_t uses)
 {
-    return uses ? 100.0 * (double)hits / (double)uses : 0;
+    return uses ? (double)hits / (double)uses : 0;
 }
 
 static void print_table(const struct moe_trace_replayed *replayed, bool prefill)
@@ -30,11 +30,13 @@ static void print_table(const struct moe_trace_replayed *replayed, bool prefill)
     putchar('\n');
     for (uint32_t i = 0; i < replayed->n_rows; i++) {
         const struct moe_trace_row *row = &replayed->rows[i];
-        char memory[FORMAT_SIZE];
-        printf("  %-6" PRIu64 " %3.0f %%  %11s", row->slots, percent(row->slots, experts),
+        char memory[FORMAT_SIZE], text[FORMAT_SIZE];
+        printf("  %-6" PRIu64 " %3s %%  %11s", row->slots,
+               format_percent(text, sizeof text, share(row->slots, experts), 0),
                format_bytes_up(memory, sizeof memory, row->slots * replayed->slot_bytes));
         for (int p = 0; p < MOE_TRACE_POLICIES; p++)
-            printf("%9.1f", percent(prefill ? row->prefill_hits[p] : row->decode_hits[p], uses));
+            printf("%9s", format_percent(text, sizeof text,
+                                         share(prefill ? row->prefill_hits[p] : row->decode_hits[p], uses), 1));
         putchar('\n');
     }
 }

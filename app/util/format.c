@@ -44,6 +44,16 @@ char *format_count(char *out, size_t size, uint64_t count)
     return scaled(out, size, count, units, sizeof units / sizeof units[0]);
 }
 
+char *format_percent(char *out, size_t size, double share, int digits)
+{
+    double least = 1; // of what is told apart
+    for (int i = 0; i < digits; i++)
+        least /= 10;
+    bool nearly = share < 1 && 100 * share > 100 - least;
+    snprintf(out, size, "%.*f", digits, nearly ? 100 - least : 100 * share);
+    return out;
+}
+
 char *format_duration(char *out, size_t size, double seconds)
 {
     if (seconds < 9.95) {

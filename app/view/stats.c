@@ -44,9 +44,10 @@ static void print_experts(FILE *out, const struct tally *tally)
                 some ? tally_read_words(read, sizeof read, tally) : "");
         return;
     }
-    char found[TALLY_FOUND_SIZE];
-    fprintf(out, "  experts          %s (%.1f %% hits); %s; waited %.2f s\n", tally_found_words(found, tally),
-            100 * share, tally_read_words(read, sizeof read, tally), (double)tally->wait_ns / 1e9);
+    char found[TALLY_FOUND_SIZE], hits[FORMAT_SIZE];
+    fprintf(out, "  experts          %s (%s %% hits); %s; waited %.2f s\n", tally_found_words(found, tally),
+            format_percent(hits, sizeof hits, share, 1), tally_read_words(read, sizeof read, tally),
+            (double)tally->wait_ns / 1e9);
     fprintf(out,
             "  found            %" PRIu64 " on the device, %" PRIu64 " in host memory, %" PRIu64
             " prefetched; missed: %" PRIu64 " prefetched late, %" PRIu64 " read; %s copied to the device\n",
@@ -81,7 +82,7 @@ static void print_time(FILE *out, const struct moe_telemetry *session)
 static void print_rooms(FILE *out, const struct stats *stats)
 {
     const struct tally *tally = &stats->conversation;
-    char bytes[FORMAT_SIZE];
+    char bytes[FORMAT_SIZE], hits[FORMAT_SIZE];
     if (stats->rooms[0].share < 0)
         return;
     fputs("  hit curve        answers' hits, were the experts that were unused longest given up first (LRU), from an "
@@ -91,19 +92,21 @@ static void print_rooms(FILE *out, const struct stats *stats)
         const struct stats_room *room = &stats->rooms[i];
         const char *what = i ? "" : room->experts == 1 ? " expert" : " experts";
         uint64_t size = room->experts * stats->info->cache.slot_bytes;
-        fprintf(out, "%s %" PRIu64 "%s (%s%s) %.0f %%", i ? "," : " room for", room->experts, what,
+        fprintf(out, "%s %" PRIu64 "%s (%s%s) %s %%", i ? "," : " room for", room->experts, what,
                 (room->here ? format_bytes : format_bytes_up)(bytes, sizeof bytes, size), // that is told elsewhere, too
-                room->here ? ": you are here" : "", 100 * room->share);
+                room->here ? ": you are here" : "", format_percent(hits, sizeof hits, room->share, 0));
     }
     const struct moe_cache_plan *plan = &stats->info->cache;
-    double asked = (double)tally->single_asked, ahead = 100 * (double)tally->single_hits / asked;
-    double acting = 100 * (double)(tally->single_hits - tally->single_ahead) / asked;
+    double asked = (double)tally->single_asked, ahead = (double)tally->single_hits / asked;
+    double acting = (double)(tally->single_hits - tally->single_ahead) / asked;
     if (tally->single_asked && slots_of(plan) == plan->experts)
-        fprintf(out, "; every expert has a slot and stays from one turn to the next: that hit %.0f %%", acting);
+        fprintf(out, "; every expert has a slot and stays from one turn to the next: that hit %s %%",
+                format_percent(hits, sizeof hits, acting, 0));
     else if (tally->single_asked)
-        fprintf(out, "; the policy that acts (%s) hit %.0f %%", figures_policy_name(plan), acting);
+        fprintf(out, "; the policy that acts (%s) hit %s %%", figures_policy_name(plan),
+                format_percent(hits, sizeof hits, acting, 0));
     if (tally->single_ahead) // the curve knows of no reading ahead
-        fprintf(out, ", and %.0f %% with what was read ahead", ahead);
+        fprintf(out, ", and %s %% with what was read ahead", format_percent(hits, sizeof hits, ahead, 0));
     fputc('\n', out);
 }
 

@@ -105,7 +105,7 @@ static void set_state(struct row *row, const struct status_figures *figures)
 
 static void set_figures(struct row *row, const struct status_figures *figures)
 {
-    char disk[FORMAT_SIZE], cached[FORMAT_SIZE];
+    char disk[FORMAT_SIZE], cached[FORMAT_SIZE], hits[FORMAT_SIZE];
     if (figures->new_rows)
         set(row, NEW, "%zu new line%s below", figures->new_rows, format_s(figures->new_rows));
     else if (figures->scrolled)
@@ -121,10 +121,10 @@ static void set_figures(struct row *row, const struct status_figures *figures)
     if (figures->tokens_mean >= 0)
         set(row, MEAN, "mean %.1f%s", figures->tokens_mean, figures->tokens_now >= 0 ? "" : " tokens/s");
     if (figures->hits >= 0)
-        set(row, HITS, "expert hits %.0f %%", 100 * figures->hits);
+        set(row, HITS, "expert hits %s %%", format_percent(hits, sizeof hits, figures->hits, 0));
     if (figures->read_bytes >= 0) {
-        format_bytes(disk, sizeof disk, (uint64_t)(figures->read_bytes - figures->cached_bytes));
-        format_bytes(cached, sizeof cached, (uint64_t)figures->cached_bytes);
+        format_bytes(disk, sizeof disk, (uint64_t)(figures->read_bytes - figures->cached_bytes + 0.5));
+        format_bytes(cached, sizeof cached, (uint64_t)(figures->cached_bytes + 0.5));
         if (figures->cached_bytes <= 0)
             set(row, DISK, "disk %s a token", disk);
         else if (figures->cached_bytes >= figures->read_bytes)

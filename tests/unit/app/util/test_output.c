@@ -38,6 +38,13 @@ static void numbers_for_people(struct harness *t)
     CHECK_STR(t, format_count(out, sizeof out, 36300000), "36.3 million");
     CHECK_STR(t, format_tokens(out, sizeof out, 1, 0), "1 token");
     CHECK_STR(t, format_tokens(out, sizeof out, 2, 7.25), "2 tokens, 7.2 tokens/s");
+    CHECK_STR(t, format_percent(out, sizeof out, 0.834, 0), "83");
+    CHECK_STR(t, format_percent(out, sizeof out, 0.997, 0), "99");
+    CHECK_STR(t, format_percent(out, sizeof out, 0.997, 1), "99.7");
+    CHECK_STR(t, format_percent(out, sizeof out, 0.9997, 1), "99.9");
+    CHECK_STR(t, format_percent(out, sizeof out, 1, 0), "100");
+    CHECK_STR(t, format_percent(out, sizeof out, 1, 1), "100.0");
+    CHECK_STR(t, format_percent(out, sizeof out, 0, 0), "0");
     CHECK_STR(t, format_duration(out, sizeof out, 0.44), "0.4 s");
     CHECK_STR(t, format_duration(out, sizeof out, 9.96), "10 s");
     CHECK_STR(t, format_duration(out, sizeof out, 59.6), "1 min 0 s");

@@ -59,6 +59,8 @@ static void status_in_words(struct harness *t)
     CHECK(t, strstr(status_text(&warm, 250), "| page cache 1.25 GB a token |") != NULL);
     warm.cached_bytes = 1e9;
     CHECK(t, strstr(status_text(&warm, 250), "| disk 250 MB, page cache 1.00 GB a token |") != NULL);
+    warm.hits = 0.997, warm.read_bytes = 99.4, warm.cached_bytes = 49.8;
+    CHECK(t, strstr(status_text(&warm, 250), "| expert hits 99 % | disk 50 B, page cache 50 B a token |") != NULL);
     CHECK_STR(t, status_text(&answering, 10), " answering");
     CHECK_STR(t, status_text(&answering, 4), " ans");
     CHECK_STR(t, status_text(&answering, 1), "a");
