@@ -352,9 +352,12 @@ static const char *foreign(const struct saved *saved, const struct origin *is)
         return saved_why_no_rows(saved);
     if (strcmp(was->weights, is->weights) != 0)
         return "it was saved with different weights";
+    bool same_shape = was->n_layers == is->n_layers && was->row_width == is->row_width;
+    if (!saved_manifest(saved)->n_records && (!same_shape || was->kv_type != is->kv_type))
+        return saved_why_no_rows(saved); // there are none to be of another format
     if (was->kv_type != is->kv_type)
         return "its KV cache has another number format (--kv)";
-    if (was->n_layers != is->n_layers || was->row_width != is->row_width)
+    if (!same_shape)
         return "its KV cache has another shape";
     return NULL;
 }

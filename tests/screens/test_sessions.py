@@ -1775,6 +1775,15 @@ def test_rows_that_the_cap_took_are_told_from_others():
     expect(b"not saved" not in run(["run", "-p", "x", "--session", "given-up"] + script(ECHO)).stderr, "it has one again")
 
 
+def test_rows_that_were_never_saved_have_no_other_format():
+    model = ["-m", os.path.join(ROOT, "tests", "golden", "gguf-qwen35-chat", "checkpoint"), "--device", "ref", "--max-tokens", "6", "--seed", "5"]
+    for cap, why in (["--kv-cap", "1"], b"its KV cache was dropped to keep --kv-cap"), ([], b"its KV cache has another number format (--kv)"):
+        name = "format-" + "-".join(cap)
+        ask("one", "--session", name, *model, *cap)
+        result = run(["run", "-p", "two", "--session", name, "--kv", "f32"] + model)
+        expect(b"But " + why in result.stderr, "said: %r" % result.stderr)
+
+
 def test_the_list_sees_what_is_missing_or_cut_off():
     for name in ("list-a", "list-b", "list-c", "list-d"):
         ask("one", "--session", name, *script(ECHO))
