@@ -17,9 +17,11 @@
 
 enum { DRAFT_LIMIT = 16 << 20, COPY_LIMIT = 74000 }; // terminals take about 100 KB of base64
 
-// How $VISUAL ended; why NULL: well.
+enum { NOT_FOUND = 127 }; // the status of a shell
+
+// How $VISUAL ended; why "": well.
 struct edit_end {
-    const char *why;
+    char why[112];
     bool killed; // it, or the chat meanwhile: what it had written was meant to be the draft
 };
 
@@ -34,16 +36,21 @@ static struct edit_end run_editor(const char *path)
     char command[4096];
     if (snprintf(command, sizeof command, "%s \"$1\" 2>&1", editor) >= (int)sizeof command)
         return (struct edit_end){.why = "VISUAL is too long"};
+    struct edit_end end = {0};
     int status = shell_run(&(struct shell_command){.text = command, .argument = path});
     if (status < 0 && errno != EINTR)
-        return (struct edit_end){.why = strerror(errno)};
-    if (status == 0)
-        return (struct edit_end){0};
+        snprintf(end.why, sizeof end.why, "%s", strerror(errno));
+    if (*end.why || status == 0)
+        return end;
     int number = status < 0            ? 0
                  : WIFSIGNALED(status) ? WTERMSIG(status)
                                        : WEXITSTATUS(status) - 128; // as shells say it
-    bool killed = status < 0 || (number > 0 && number != SIGINT);
-    return (struct edit_end){.why = killed ? "the editor was killed" : "the editor failed", .killed = killed};
+    end.killed = status < 0 || (number > 0 && number != SIGINT);
+    if (status > 0 && WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND)
+        snprintf(end.why, sizeof end.why, "the editor %.80s was not found", editor);
+    else
+        snprintf(end.why, sizeof end.why, "the editor %s", end.killed ? "was killed" : "failed");
+    return end;
 }
 
 // A file of our own with that text, its name in `path`. 0 or an errno.
@@ -95,7 +102,7 @@ static const char *history_words(bool kept)
 // it was killed it may have come to half of it: the draft as it was is in the history then.
 static void take_edited(struct tui *tui, const struct edit_end *end, const struct bytes *before, struct bytes *text)
 {
-    if (!end->why) {
+    if (!*end->why) {
         take_text(tui, text);
     } else if (!tidy_text(tui, text)) {
         tui_notice(tui, "%s; draft unchanged", end->why);
@@ -121,12 +128,12 @@ static void end_edit(struct tui *tui, const struct edit_end *end, const struct b
     if (code == ESPIPE)
         tui_notice(tui, "the editor left a pipe or device in the file's place; draft unchanged");
     else if (code == ENOENT)
-        tui_notice(tui, "%s; draft unchanged", end->why ? end->why : "the editor left no file");
+        tui_notice(tui, "%s; draft unchanged", *end->why ? end->why : "the editor left no file");
     else if (code)
         tui_notice(tui, "%s: %s; it stays there", path, strerror(code));
     else if (!same)
         take_edited(tui, end, before, &text);
-    else if (end->why)
+    else if (*end->why)
         tui_notice(tui, "%s; draft unchanged", end->why);
     tui_keep_draft(tui);
     if (!code || code == ESPIPE)
