@@ -605,7 +605,7 @@ def test_a_conversation_that_is_too_long_for_any_message():
     expect("context 0 of 24 tokens, 3 messages; your next message reads everything again" in said, said)
     expect("Not sent: the conversation is too long now: with this message it needs 29 tokens of 24; /undo takes back messages, "
            "/system - removes the system message, /new starts over, --context makes more room." in said, said)
-    expect(said.count("read anew") == 1 and "context 7 of 24 tokens, 2 messages " in said, said)
+    expect(said.count("reads everything again") == 1 and "context 7 of 24 tokens, 2 messages " in said, said)
 
 
 def test_an_answer_that_a_full_context_ended_says_so_when_it_is_shown_again():
