@@ -506,8 +506,11 @@ uint64_t gpu_read_begin(gpu *g, const struct gpu_range *ranges, unsigned n)
     for (unsigned i = 0; i < n && !gpu_failed(g); i++) {
         if (!is_fetched(g, &ranges[i]))
             continue;
-        if (last)
+        if (last) {
             enqueue_read(g, last, CL_FALSE);
+            g->dirty = true; // also where the next one fails: this one is under way
+            g->fenced = false;
+        }
         last = &ranges[i];
     }
     if (!last || gpu_failed(g))
