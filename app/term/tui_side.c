@@ -45,7 +45,7 @@ static struct edit_end run_editor(const char *path)
     int number = status < 0            ? 0
                  : WIFSIGNALED(status) ? WTERMSIG(status)
                                        : WEXITSTATUS(status) - 128; // as shells say it
-    end.killed = status < 0 || (number > 0 && number != SIGINT);
+    end.killed = status < 0 || (number > 0 && number <= SIGRTMAX && number != SIGINT);
     if (status > 0 && WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND)
         snprintf(end.why, sizeof end.why, "the editor %.80s was not found", editor);
     else

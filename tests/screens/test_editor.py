@@ -100,6 +100,9 @@ def test_an_editor_that_fails_leaves_the_draft_and_loses_nothing():
     s = Chat("exit 1")
     s.keys("a draft\x18\x05", "the editor failed; draft unchanged")
     same(s.left(), ["a draft"])
+    s = Chat(writes("much work", "exit 255"))  # no signal has that number
+    s.keys("a draft\x18\x05", "the editor failed, the history has what it wrote (Up); draft unchanged")
+    same(s.left(), ["much work", "a draft"])
     s = Chat(writes("much work", "kill -2 $$"))  # Ctrl-C
     s.keys("a draft\x18\x05", "the editor failed, the history has what it wrote (Up); draft unchanged")
     same(s.left(), ["much work", "a draft"])
