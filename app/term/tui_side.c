@@ -25,6 +25,12 @@ struct edit_end {
     bool killed; // it, or the chat meanwhile: what it had written was meant to be the draft
 };
 
+// A draft, and its file.
+struct edited {
+    struct bytes before;
+    char path[4096];
+};
+
 // Runs it on the file.
 static struct edit_end run_editor(const char *path)
 {
@@ -99,16 +105,20 @@ static const char *history_words(bool kept)
 }
 
 // What the editor has written becomes the draft, or goes to the history where it failed, as :cq of vi asks for. Where
-// it was killed it may have come to half of it: the draft as it was is in the history then.
-static void take_edited(struct tui *tui, const struct edit_end *end, const struct bytes *before, struct bytes *text)
+// it was killed it may have come to half of it: the draft as it was is in the history then. False: nothing takes what
+// is in the file.
+static bool take_edited(struct tui *tui, const struct edit_end *end, const struct edited *edited, struct bytes *text)
 {
+    const struct bytes *before = &edited->before;
     if (!*end->why) {
         take_text(tui, text);
     } else if (!tidy_text(tui, text)) {
         tui_notice(tui, "%s; draft unchanged", end->why);
     } else if (!end->killed) {
         bool kept = prompt_remember_other(text->data);
-        tui_notice(tui, "%s, %s has what it wrote (Up); draft unchanged", end->why, history_words(kept));
+        tui_notice(tui, "%s, %s has what it wrote%s; draft unchanged", end->why, kept ? "the history" : edited->path,
+                   kept ? " (Up)" : "");
+        return kept;
     } else {
         bool kept = !before->length || prompt_remember_other(before->data);
         take_text(tui, text);
@@ -117,11 +127,15 @@ static void take_edited(struct tui *tui, const struct edit_end *end, const struc
         else
             tui_notice(tui, "%s, the draft is what it wrote", end->why);
     }
+    return true;
 }
 
 // The file goes once what it has is kept elsewhere.
-static void end_edit(struct tui *tui, const struct edit_end *end, const struct bytes *before, const char *path)
+static void end_edit(struct tui *tui, const struct edit_end *end, const struct edited *edited)
 {
+    const struct bytes *before = &edited->before;
+    const char *path = edited->path;
+    bool taken = true;
     struct bytes text = {0};
     int code = files_read_regular(path, DRAFT_LIMIT, &text);
     bool same = text.length == before->length && (!text.length || memcmp(text.data, before->data, text.length) == 0);
@@ -132,31 +146,32 @@ static void end_edit(struct tui *tui, const struct edit_end *end, const struct b
     else if (code)
         tui_notice(tui, "%s: %s; it stays there", path, strerror(code));
     else if (!same)
-        take_edited(tui, end, before, &text);
+        taken = take_edited(tui, end, edited, &text);
     else if (*end->why)
         tui_notice(tui, "%s; draft unchanged", end->why);
     tui_keep_draft(tui);
-    if (!code || code == ESPIPE)
+    if ((!code && taken) || code == ESPIPE)
         unlink(path);
     bytes_release(&text);
 }
 
 void tui_edit(struct tui *tui)
 {
-    char path[4096];
-    struct bytes before = {0};
+    struct edited edited = {.before = {0}};
+    struct bytes *before = &edited.before;
     struct prompt_draft draft = prompt_draft();
-    int code = bytes_append(&before, draft.text, draft.length) ? make_file(path, before.data, before.length) : ENOMEM;
+    int code =
+        bytes_append(before, draft.text, draft.length) ? make_file(edited.path, before->data, before->length) : ENOMEM;
     if (code) {
         tui_notice(tui, "can't make a file to edit: %s", strerror(code));
-        bytes_release(&before);
+        bytes_release(before);
         return;
     }
     tui_leave(tui);
-    struct edit_end end = run_editor(path);
+    struct edit_end end = run_editor(edited.path);
     tui_return(tui);
-    end_edit(tui, &end, &before, path);
-    bytes_release(&before);
+    end_edit(tui, &end, &edited);
+    bytes_release(before);
 }
 
 void tui_shell(struct tui *tui, const char *command)

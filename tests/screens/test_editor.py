@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is typed, and what an editor has written, while something else has the terminal: it outlives whatever ends them."""
 import os
+import shutil
 import signal
 import tempfile
 import time
@@ -140,6 +141,19 @@ def test_what_the_editor_left_and_cannot_be_read_stays():
     s = Chat("rm \"$1\"")
     s.keys("a draft\x18\x05", "the editor left no file; draft unchanged")
     same(s.left(), ["a draft"])
+
+
+def test_what_no_history_takes_stays_in_the_editors_file():
+    state = tempfile.mkdtemp(dir=SCRATCH)
+    s = Chat(writes("much work\\n", "exit 1"), state, columns=160)
+    shutil.rmtree(s.folder)
+    open(s.folder, "w").close()
+    s.keys("a draft\x18\x05", "has what it wrote; draft unchanged")
+    name = s.temporaries()[0]
+    expect(" the editor failed, " + os.path.join(s.temporary, name) + " has" in s.text(), s.text())
+    same(open(os.path.join(s.temporary, name)).read(), "much work\n")
+    s.process.terminate()
+    same(s.finish(), 143)
 
 
 def test_what_was_just_typed_outlives_kill_9_while_something_else_has_the_terminal():
