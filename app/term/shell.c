@@ -227,10 +227,10 @@ int shell_run(const struct shell_command *c)
         fcntl(ends[i], F_SETFD, FD_CLOEXEC);
     if (c->output)
         fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    pid_t chat = getpgrp(); // the child's, too, until one of us two has made it a group of its own
     pid_t child = fork();
     int code = child < 0 ? errno : 0;
     if (child == 0) {
-        pid_t chat = getpgrp();
         setpgid(0, 0);
         hand_terminal(chat, getpid());
         term_release_signals();
