@@ -473,18 +473,23 @@ def test_behind_what_comes_back_a_command_is_one():
     leave(s)
 
 
+def leave_by(s, way):
+    """Keys that leave, or a signal, at which a draft is being written."""
+    if isinstance(way, str):
+        s.send(way)
+    else:
+        s.keys("a draft", "> a draft")
+        s.process.send_signal(way)
+    same(s.finish(), 0 if isinstance(way, str) else 143)
+
+
 def test_what_waits_is_not_lost_when_one_leaves():
     for way in ("/quit\r", "\x04", signal.SIGTERM):
         s = chat("turn\ntext first part\nhang\n")
         s.keys("go\r", "first part")
         s.keys("second\r", "queued: second")
         s.keys("third\r", "queued: third")
-        if isinstance(way, str):
-            s.send(way)
-        else:
-            s.keys("a draft", "> a draft")
-            s.process.send_signal(way)
-        same(s.finish(), 0 if isinstance(way, str) else 143)
+        leave_by(s, way)
         expect(b"Not sent, as they waited for the answer; the history of the next chat has them (Up, more than once):\r\n    second\r\n    third\r\n" in s.output,
                "it is said: %r" % s.output[-600:])
         s = chat("turn\necho\n")
@@ -503,12 +508,7 @@ def test_what_waits_is_printed_where_no_history_takes_it():
         s.keys("go\r", "first part")
         s.keys("second\r", "queued: second")
         s.keys(long + "end\r", "queued: third")
-        if isinstance(way, str):
-            s.send(way)
-        else:
-            s.keys("a draft", "> a draft")
-            s.process.send_signal(way)
-        same(s.finish(), 0 if isinstance(way, str) else 143)
+        leave_by(s, way)
         draft = "" if isinstance(way, str) else "\r\na draft\r\n"
         expect(("Not sent, and no history or file takes them; here they are:\r\n\r\nsecond\r\n\r\n%send\r\n%s" % (long, draft)).encode() in s.output,
                "it is said: %r" % s.output[-900:])
