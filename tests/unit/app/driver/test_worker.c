@@ -562,27 +562,37 @@ static void thinking_is_told_apart_and_left_out(struct harness *t)
     worker_free(worker);
 }
 
+// The first exchange with a model that thinks.
+static struct turn_result *think_first(struct harness *t, struct worker *worker, struct bytes *said)
+{
+    struct turn *turn = turn_new();
+    turn->think = THINK_ON;
+    turn_add(turn, TOK_USER, "sum?", 4);
+    worker_send(worker, turn);
+    return collect(t, worker, said, 0);
+}
+
+// An exchange that is fed anew without its thinking, and "and?" behind it, which `known` are there of.
+static void post_anew(struct worker *worker, const struct turn_result *first, const struct tok_ids *known)
+{
+    struct turn *turn = turn_new();
+    turn->think = THINK_ON;
+    append_ids(&turn->known, known);
+    turn_add(turn, TOK_USER, "sum?", 4);
+    turn_add(turn, TOK_ASSISTANT, first->text.data, first->text.length);
+    turn_add(turn, TOK_USER, "and?", 4);
+    worker_send(worker, turn);
+}
+
 // Where thinking that the prompt opened is left out later, states are kept before it: nothing else is read again.
 static void states_stand_before_the_thinking(struct harness *t)
 {
     struct worker *worker = start(t, "thinks\nstates 1000\nturn\ntoken hm</think>yes\n");
     struct bytes said = {0};
-    struct tok_err err;
     await_ready(t, worker);
-    struct turn *turn = turn_new();
-    turn->think = THINK_ON;
-    turn_add(turn, TOK_USER, "sum?", 4);
-    worker_send(worker, turn);
-    struct turn_result *first = collect(t, worker, &said, 0);
+    struct turn_result *first = think_first(t, worker, &said);
     CHECK_STR(t, first->text.data, "<think>hm</think>yes");
-    turn = turn_new();
-    turn->think = THINK_ON;
-    for (size_t i = 0; i < first->prompt.count; i++)
-        tok_ids_append(&turn->known, first->prompt.ids[i], &err);
-    turn_add(turn, TOK_USER, "sum?", 4);
-    turn_add(turn, TOK_ASSISTANT, first->text.data, first->text.length);
-    turn_add(turn, TOK_USER, "and?", 4);
-    worker_send(worker, turn);
+    post_anew(worker, first, &first->prompt);
     struct turn_result *second = collect(t, worker, &said, 0);
     CHECK_EQ(t, second->replayed_tokens, 0);
     CHECK_EQ(t, second->cached_tokens, first->prompt.count - 7); // bytes of <think>
@@ -601,18 +611,6 @@ static void states_stand_before_the_thinking(struct harness *t)
     worker_free(worker);
 }
 
-// An exchange that is fed anew without its thinking, and "and?" behind it, which `known` are there of.
-static void post_anew(struct worker *worker, const struct turn_result *first, const struct tok_ids *known)
-{
-    struct turn *turn = turn_new();
-    turn->think = THINK_ON;
-    append_ids(&turn->known, known);
-    turn_add(turn, TOK_USER, "sum?", 4);
-    turn_add(turn, TOK_ASSISTANT, first->text.data, first->text.length);
-    turn_add(turn, TOK_USER, "and?", 4);
-    worker_send(worker, turn);
-}
-
 // Stopped before any of the message was read, it stands where it stood: what of the exchange before is fed as it was is
 // there, though the chat, which knows it no more, does not say so, and what the engine holds of a group is good behind
 // that alone.
@@ -626,11 +624,7 @@ static void a_stop_keeps_what_was_there_before(struct harness *t)
         struct bytes said = {0};
         struct event event = {0};
         await_ready(t, worker);
-        struct turn *turn = turn_new();
-        turn->think = THINK_ON;
-        turn_add(turn, TOK_USER, "sum?", 4);
-        worker_send(worker, turn);
-        struct turn_result *first = collect(t, worker, &said, 0);
+        struct turn_result *first = think_first(t, worker, &said);
         post_anew(worker, first, &first->prompt);
         while (next_event(worker, &event) && event.kind != EVENT_DONE)
             if (event.kind == EVENT_PROGRESS)
