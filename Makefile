@@ -316,7 +316,7 @@ golden: tests
 test-long: tests
 	@sh tests/run.sh $(foreach g,$(filter tests/golden/long-%,$(ALL_GOLDENS)),$(call LONG_RUN,$(g))) \
 	    'env MOECHAT_TEST_KIND=every $(BUILD)/tests/ops/test_kinds'
-# V3.2's and GLM-5.2's true widths, random weights: PoCL beside plain C, which takes its time.
+# True widths of models that choose rows or keep states, random weights: PoCL beside plain C, which takes its time.
 test-widths: export XDG_CACHE_HOME = $(abspath build)/cache
 test-widths: export MOECHAT_CONFIG = none
 test-widths: $(PROGRAM) $(BUILD)/tests/bench/synthetic
