@@ -685,6 +685,8 @@ static void bench_mixer(struct bench *b, uint32_t most_rows, uint32_t most_keys)
     static const uint32_t keys[] = {20, 500, 4000, 8193, 32768, 131072};
     static one_run *const runs[] = {run_short_conv, run_delta, run_gated_norm};
     measure(b, run_copy, 64); // what a launch takes that does nothing
+    measure(b, run_copy,
+            b->mixer->value_heads * DELTA_DIM * DELTA_DIM * 4); // and one that moves a state, always the same
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         measure(b, runs[i], 1);
         measure(b, runs[i], most_rows);
