@@ -576,6 +576,12 @@ static void report_unread(struct plain *plain)
                input->data + blank);
 }
 
+static void say_not_sent(struct plain *plain, const char *line)
+{
+    put_paragraph(plain, "Not sent; the history of the next chat has it (Up):");
+    put_paragraph(plain, line);
+}
+
 // What was typed behind an answer or behind the line that left goes to the history, where the shell would run it, or to
 // `lost`. False: there is more of that.
 static bool remember_unread(struct plain *plain, struct bytes *lost)
@@ -593,12 +599,10 @@ static bool remember_unread(struct plain *plain, struct bytes *lost)
         if (line[strspn(line, " \t")] == 0)
             continue;
         prompt_remember(line);
-        if (prompt_keeps(line)) {
-            put_paragraph(plain, "Not sent; the history of the next chat has it (Up):");
-            put_paragraph(plain, line);
-        } else {
+        if (prompt_keeps(line))
+            say_not_sent(plain, line);
+        else
             told = recall_lose(lost, line) && told;
-        }
     }
     bytes_release(&held);
     return told;
@@ -613,10 +617,16 @@ static void close_lines(void *self)
     if (plain->from_terminal) {
         if (status == STATUS_TERMINATED || status == STATUS_INTERRUPTED)
             fputc('\n', stdout);
-        struct bytes lost = {0};
+        struct bytes lost = {0}, unread = {0};
         bool told = remember_unread(plain, &lost);
-        told = prompt_close("", &lost) && told;
+        if (lost.length)
+            bytes_append(&unread, lost.data, lost.length);
+        told = prompt_close("", "", &lost).told && told;
+        for (size_t at = 0; at < unread.length; at += strlen(unread.data + at) + 1)
+            if (!recall_has_lost(&lost, unread.data + at)) // the draft's file has taken it
+                say_not_sent(plain, unread.data + at);
         recall_tell_lost(&lost, told);
+        bytes_release(&unread);
         bytes_release(&lost);
     }
     flush(plain);

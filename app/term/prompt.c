@@ -444,13 +444,14 @@ static void leave_key(void)
         take_bell_out();
 }
 
-bool prompt_close(const char *draft, struct bytes *lost)
+struct recall_end prompt_close(const char *draft, const char *behind, struct bytes *lost)
 {
     if (!draws() && prompt.shown)
         leave_key();
     if (!draws())
         draft = prompt.shown && rl_line_buffer ? rl_line_buffer : "";
-    bool told = recall_close(&prompt.recall, prompt.shown || *draft ? draft : NULL, lost); // nothing is lost by leaving
+    struct recall_end end = // nothing is lost by leaving
+        recall_close(&prompt.recall, prompt.shown || *draft ? draft : NULL, behind, lost);
     if (prompt.shown)
         rl_callback_handler_remove();
     prompt.shown = false;
@@ -463,7 +464,7 @@ bool prompt_close(const char *draft, struct bytes *lost)
     typed_release(&prompt.typed);
     keymaps_release(&prompt.keymaps);
     term_restore();
-    return told;
+    return end;
 }
 
 bool prompt_remember(const char *text)

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "app/talk/candidates.h"
+#include "app/term/recall.h"
 #include "app/term/typed.h"
 
 struct tui;
@@ -31,8 +32,8 @@ struct prompt_face {
 // Sets readline up and, without a screen, the terminal to raw mode. False: no terminal, or no memory.
 bool prompt_open(const struct prompt_face *face);
 // With a screen: `draft` is what was typed and not sent, or "". It goes to the history, or stays in its file where that
-// can't be written; `lost` and false: as recall_close.
-bool prompt_close(const char *draft, struct bytes *lost);
+// can't be written; the others are recall_close's.
+struct recall_end prompt_close(const char *draft, const char *behind, struct bytes *lost);
 bool prompt_remember(const char *text);                   // as recall_remember
 bool prompt_keeps(const char *text);                      // as recall_keeps
 bool prompt_remember_other(const char *text);             // than the line, which stays as it is

@@ -327,6 +327,14 @@ bool recall_lose(struct bytes *lost, const char *text)
     return bytes_append(lost, "", lost->length > 0) && bytes_append(lost, text, strlen(text));
 }
 
+bool recall_has_lost(const struct bytes *lost, const char *text)
+{
+    for (size_t at = 0; at < lost->length; at += strlen(lost->data + at) + 1)
+        if (strcmp(lost->data + at, text) == 0)
+            return true;
+    return false;
+}
+
 void recall_tell_lost(const struct bytes *lost, bool whole)
 {
     size_t end = 0;
@@ -343,27 +351,66 @@ void recall_tell_lost(const struct bytes *lost, bool whole)
         report("what was typed and not sent is lost: no history or file takes it");
 }
 
-bool recall_close(struct recall *recall, const char *draft, struct bytes *lost)
+// As many as there is room for, the newest first, as the draft's file has them. False: no memory.
+static bool gather_older(const struct bytes *older, struct gathered *to)
 {
-    struct gathered typed = {0};
-    bool gathered = gather(recall, draft ? draft : "", &typed);
+    bool fine = true;
+    for (size_t end = older->length, at = end; fine && end > 0; end = at > 0 ? at - 1 : 0) {
+        for (at = end; at > 0 && older->data[at - 1];)
+            at--;
+        fine = append_text(to, older->data + at);
+    }
+    return fine;
+}
+
+// Those of the texts that the others have go.
+static void take_out(struct bytes *texts, const struct bytes *others)
+{
+    struct bytes left = {.data = texts->data};
+    for (size_t at = 0, length; at < texts->length; at += length + 1) {
+        length = strlen(texts->data + at);
+        if (recall_has_lost(others, texts->data + at))
+            continue;
+        left.length += left.length > 0; // a zero byte stands there
+        memmove(left.data + left.length, texts->data + at, length + 1);
+        left.length += length;
+    }
+    texts->length = left.length;
+}
+
+// False: the history lacks something of it.
+static bool keep_typed(struct recall *recall, const char *draft, const char *behind, bool *has_behind)
+{
     recall->lost = false;
     keep_changed(recall);
-    bool safe = !recall->lost;
-    if (!draft) {
+    if (!draft)
         remember_searched_from(recall);
-        safe = !recall->lost;
-    } else if (!recall_remember(recall, draft)) {
-        safe = false;
-    }
+    bool safe = !recall->lost;
+    safe = (!draft || recall_remember(recall, draft)) && safe;
+    *has_behind = recall_keeps(recall, behind);
+    return safe && *has_behind;
+}
+
+struct recall_end recall_close(struct recall *recall, const char *draft, const char *behind, struct bytes *lost)
+{
+    struct gathered typed = {0};
+    struct recall_end end;
+    bool gathered = append_text(&typed, behind) && gather(recall, draft ? draft : "", &typed);
+    bool safe = keep_typed(recall, draft, behind, &end.behind) && !lost->length, partly = typed.partly;
+    size_t length = typed.texts.length;
+    gathered = gathered && gather_older(lost, &typed);
     if (!safe && gathered)
         draft_file_keep(&recall->draft_file, &typed.texts);
-    bool kept = draft_file_end(&recall->draft_file, safe);
-    bool told = safe || (gathered && (kept || find_lost(recall, &typed.texts, lost)) && !typed.partly);
+    bool kept = draft_file_end(&recall->draft_file, safe) && gathered;
+    if (kept)
+        take_out(lost, &typed.texts);
+    end.behind = end.behind || (kept && recall_has_lost(&typed.texts, behind));
+    typed.texts.length = length; // the others are in `lost`
+    end.told = safe || (gathered && (kept || find_lost(recall, &typed.texts, lost)) && !partly);
     bytes_release(&typed.texts);
     clear_history();
     history_release(&recall->history);
     free(recall->history_path);
     recall->history_path = NULL;
-    return told;
+    return end;
 }

@@ -30,11 +30,18 @@ struct recall {
 // Loads the history, which may fail in words, and the drafts of chats that were killed. Returns how many these were.
 size_t recall_open(struct recall *recall);
 char *recall_adopted_words(char *out, size_t size, size_t count); // of drafts of such chats, for people; returns out
+// What of that is lost.
+struct recall_end {
+    bool told;   // what `lost` has and no more; else there is what is too long for that, or without memory
+    bool behind; // the next chat has what came behind the line that left
+};
 // What was typed and not sent goes to the history, with lines of it that were changed, or stays in its file where that
-// can't be written; draft is the line now, or NULL. What neither takes goes to `lost`, whose owner tells it. False:
-// there is more, which is too long for that, or without memory.
-bool recall_close(struct recall *recall, const char *draft, struct bytes *lost);
+// can't be written; `draft` is the line now, or NULL, `behind` what was typed behind the one that left, or "". `lost`
+// has what no history took before, the oldest first; what the file takes of it goes from there, and what neither takes
+// goes there. Its owner tells it.
+struct recall_end recall_close(struct recall *recall, const char *draft, const char *behind, struct bytes *lost);
 bool recall_lose(struct bytes *lost, const char *text); // appends it, a zero byte between two. False: no memory
+bool recall_has_lost(const struct bytes *lost, const char *text);
 // Prints them to standard output, so that they can be copied from there; and whether that is the whole of it.
 void recall_tell_lost(const struct bytes *lost, bool whole);
 

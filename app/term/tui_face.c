@@ -500,42 +500,56 @@ static void draw_row(struct tui *tui, int row, char *out, size_t size)
         cells_text(&tui->part, row, out, size);
 }
 
-// What waited was put into the history when it was typed; where that failed and does again, it is lost.
-static bool keep_queue(struct tui *tui, struct bytes *lost)
+// Of what waits, that which `leaves` says goes.
+static void cut_queue(struct tui *tui, bool (*leaves)(void *context, const char *text), void *context)
 {
-    bool told = true;
-    size_t n_kept = 0;
-    for (size_t i = 0; i < tui->n_queue; i++) {
-        struct bytes text = tui->queue[i];
-        if (prompt_keeps(text.data)) {
-            tui->queue[n_kept++] = text;
-            continue;
-        }
-        told = recall_lose(lost, text.data) && told;
-        bytes_release(&text);
-    }
-    tui->n_queue = n_kept;
-    return told;
+    size_t n_left = 0;
+    for (size_t i = 0; i < tui->n_queue; i++)
+        if (leaves(context, tui->queue[i].data))
+            bytes_release(&tui->queue[i]);
+        else
+            tui->queue[n_left++] = tui->queue[i];
+    tui->n_queue = n_left;
 }
 
-// What was typed and not sent is found in the history, or goes to `lost`. False: there is more of that.
+struct losses {
+    struct bytes *lost;
+    bool told; // it has all that is
+};
+
+// What waited was put into the history when it was typed; where that failed and does again, it is lost, unless the
+// draft's file takes it.
+static bool finds_no_room(void *context, const char *text)
+{
+    struct losses *losses = context;
+    if (prompt_keeps(text) || recall_lose(losses->lost, text))
+        return false;
+    losses->told = false;
+    return true;
+}
+
+static bool is_lost(void *context, const char *text)
+{
+    return recall_has_lost(context, text);
+}
+
+// What was typed and not sent is found in the history of the next chat, or goes to `lost`, and is told with that.
+// False: there is more of that.
 static bool close_prompt(struct tui *tui, struct bytes *lost)
 {
-    bool told = keep_queue(tui, lost);
+    struct losses losses = {.lost = lost, .told = true};
+    cut_queue(tui, finds_no_room, &losses);
     if (tui->mode == MODE_WRITE)
         prompt_cancel(); // a search gives back what it stands in the place of
-    const char *kept = written(tui);
     struct bytes *behind = &tui->behind;
     while (behind->length && strchr(" \t\n", behind->data[behind->length - 1]))
         behind->data[--behind->length] = 0;
-    const char *last = behind->length ? behind->data + strspn(behind->data, " \t\n") : "";
-    if (*kept && *last && !prompt_remember(kept))
-        told = recall_lose(lost, kept) && told;
-    size_t before = lost->length;
-    told = prompt_close(*last ? last : kept, lost) && told;
-    if (lost->length > before) // it is told with that
+    struct recall_end end =
+        prompt_close(written(tui), behind->length ? behind->data + strspn(behind->data, " \t\n") : "", lost);
+    cut_queue(tui, is_lost, lost);
+    if (!end.behind)
         behind->length = 0;
-    return told;
+    return end.told && losses.told;
 }
 
 static void say_line(const struct bytes *text)

@@ -734,6 +734,31 @@ def test_what_was_not_sent_is_printed_where_no_history_takes_it():
     expect(b"the history of the next chat" not in t.output, t.output[-500:])
 
 
+def test_what_was_not_sent_waits_in_the_drafts_file_where_no_history_takes_it():
+    state = tempfile.mkdtemp(dir=SCRATCH)
+    history = os.path.join(state, "moechat", "history")
+    os.makedirs(history)  # a folder in its place
+    t = chat("turn\ntext one\nhang\n", env=environment(XDG_STATE_HOME=state))
+    t.send("go\r")
+    t.wait("one")
+    t.send("typed ahead\rand a draft")
+    time.sleep(0.3)
+    t.process.send_signal(signal.SIGTERM)
+    same(t.finish(), 143)
+    t.wait("Not sent; the history of the next chat has it (Up):", "typed ahead", "Not sent; the history", "and a draft")
+    expect("no history or file" not in t.output.decode(), t.output[-500:])
+    os.rmdir(history)
+    t = Terminal(["--plain"] + script(ECHO), env=environment(XDG_STATE_HOME=state))
+    t.wait("What was typed in a chat that was killed is in the history", "You:")
+    t.send("\x1b[A")
+    t.wait("and a draft")
+    t.send("\x1b[A")
+    t.wait("typed ahead")
+    t.send("\x03")
+    t.wait("You:")
+    leave(t)
+
+
 def test_a_search_that_is_interrupted_gives_the_draft_back():
     """To the history, and where the chat is ended, too; what comes earlier there is found as ever."""
     state = tempfile.mkdtemp(dir=SCRATCH)

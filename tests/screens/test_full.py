@@ -515,6 +515,30 @@ def test_what_waits_is_printed_where_no_history_takes_it():
         expect(b"the history of the next chat" not in s.output, s.output[-900:])
 
 
+def test_what_no_history_takes_waits_in_the_drafts_file():
+    """All of it, where that alone can be written: what waited, what came behind the line that left."""
+    where = tempfile.mkdtemp(dir=SCRATCH)
+    history = os.path.join(where, "moechat", "history")
+    os.makedirs(history)  # a folder in its place
+    env = environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME=where)
+    s = chat("turn\ntext first part\nhang\n", env=env)
+    s.keys("go\r", "first part")
+    s.keys("second\r", "queued: second")
+    s.keys("third\r", "queued: third")
+    s.send("/quit\rsome text")
+    same(s.finish(), 0)
+    expect(b"Not sent, as they waited for the answer; the history of the next chat has them (Up, more than once):\r\n    second\r\n    third\r\n"
+           b"Not sent, as it came behind the line that left; the history of the next chat has it (Up):\r\n    some text\r\n" in s.output,
+           "it is said: %r" % s.output[-600:])
+    expect(b"no history or file" not in s.output, s.output[-600:])
+    os.rmdir(history)
+    s = chat("turn\necho\n", env=env)
+    for words in "/new", "some text", "third", "second":
+        s.keys("\x1b[A", "> " + words)
+    s.process.terminate()
+    s.finish()
+
+
 def test_what_is_about_the_screen_does_not_wait():
     s = chat("turn\ntext first part\nhang\nturn\necho\n")
     s.keys("go\r", "first part")

@@ -26,11 +26,11 @@ static void the_draft_of_a_search_is_kept(struct harness *t)
         struct bytes lost = {0};
         CHECK_EQ(t, recall_open(&recall), 0);
         recall.searched_from = strdup(shown ? "a second draft" : "a draft");
-        CHECK(t, recall_close(&recall, shown ? "" : NULL, &lost) && !recall.searched_from);
+        CHECK(t, recall_close(&recall, shown ? "" : NULL, "", &lost).told && !recall.searched_from);
         recall_open(&next);
         if (CHECK_EQ(t, next.history.count, (size_t)shown + 1))
             CHECK_STR(t, next.history.entries[shown], shown ? "a second draft" : "a draft");
-        CHECK(t, recall_close(&next, NULL, &lost) && !lost.length);
+        CHECK(t, recall_close(&next, NULL, "", &lost).told && !lost.length);
     }
 }
 
@@ -63,7 +63,7 @@ static void what_is_lost_is_told(struct harness *t)
     CHECK_EQ(t, getrlimit(RLIMIT_FSIZE, &usual), 0);
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){3000, usual.rlim_max});
-    CHECK(t, recall_close(&recall, newest, &lost));
+    CHECK(t, recall_close(&recall, newest, "", &lost).told);
     setrlimit(RLIMIT_FSIZE, &usual);
     signal(SIGXFSZ, SIG_DFL);
     CHECK_EQ(t, recall_open(&next), 1);
@@ -71,7 +71,7 @@ static void what_is_lost_is_told(struct harness *t)
         CHECK_STR(t, next.history.entries[next.history.count - 1], older);
     CHECK_STR(t, lost.data ? lost.data : "", newest);
     bytes_release(&lost);
-    CHECK(t, recall_close(&next, NULL, &lost) && !lost.length);
+    CHECK(t, recall_close(&next, NULL, "", &lost).told && !lost.length);
 }
 
 // What the disk did not take is tried again when the same is typed again, or asked for: it was no line of the history.
@@ -87,11 +87,11 @@ static void what_was_not_kept_is_tried_again(struct harness *t)
     free(recall.history_path);
     recall.history_path = path;
     CHECK(t, recall_keeps(&recall, "typed twice"));
-    CHECK(t, recall_close(&recall, NULL, &lost) && !lost.length);
+    CHECK(t, recall_close(&recall, NULL, "", &lost).told && !lost.length);
     recall_open(&next);
     if (CHECK(t, next.history.count > 0))
         CHECK_STR(t, next.history.entries[next.history.count - 1], "typed twice");
-    CHECK(t, recall_close(&next, NULL, &lost) && !lost.length);
+    CHECK(t, recall_close(&next, NULL, "", &lost).told && !lost.length);
 }
 
 // As where a file stands in the folder's place: this chat's Up has it, no later one does.
@@ -106,16 +106,57 @@ static void without_a_folder_nothing_is_kept(struct harness *t)
     setenv("XDG_STATE_HOME", folder, 1);
     CHECK(t, !recall.history_path && !recall_remember(&recall, "typed") && !recall_keeps(&recall, "typed"));
     CHECK(t, recall_remember(&recall, "  ")); // there is nothing in it to see
-    CHECK(t, recall_close(&recall, "a draft", &lost));
+    CHECK(t, recall_close(&recall, "a draft", "", &lost).told);
     CHECK_STR(t, lost.data ? lost.data : "", "a draft");
     bytes_release(&lost);
 }
 
+// Where the history can't be written the draft's file takes all that there is: what waited, the draft, one left for it,
+// and what came behind the line that left. Up finds the newest first.
+static void the_file_takes_all_that_the_history_does_not(struct harness *t)
+{
+    static const char *const texts[] = {"waited", "waited, too", "left for a search", "a draft", "behind"};
+    struct recall recall = {.not_kept = not_kept}, next = {.not_kept = not_kept};
+    struct bytes lost = {0};
+    recall_open(&recall);
+    free(recall.history_path);
+    recall.history_path = strdup("/dev/full");
+    recall.searched_from = strdup(texts[2]);
+    CHECK(t, recall_lose(&lost, texts[0]) && recall_lose(&lost, texts[1]));
+    struct recall_end end = recall_close(&recall, texts[3], texts[4], &lost);
+    CHECK(t, end.told && end.behind && !lost.length);
+    CHECK_EQ(t, recall_open(&next), 1);
+    for (size_t i = 0; i < 5 && CHECK(t, next.history.count >= 5); i++)
+        CHECK_STR(t, next.history.entries[next.history.count - 5 + i], texts[i]);
+    bytes_release(&lost);
+    CHECK(t, recall_close(&next, NULL, "", &lost).told && !lost.length);
+}
+
+// What it has no room for stays with who tells it, and what the history has is not said to be lost.
+static void what_no_file_takes_is_told_by_itself(struct harness *t)
+{
+    static char large[HISTORY_ENTRY_LIMIT];
+    struct recall recall = {.not_kept = not_kept}, next = {.not_kept = not_kept};
+    struct bytes lost = {0};
+    memset(large, 'l', sizeof large - 1);
+    recall_open(&recall);
+    CHECK(t, recall_lose(&lost, "first") && recall_lose(&lost, large) && recall_lose(&lost, "second"));
+    struct recall_end end = recall_close(&recall, "a draft", "behind the line", &lost);
+    CHECK(t, end.told && end.behind && recall_has_lost(&lost, large));
+    CHECK_EQ(t, lost.length, sizeof large - 1);
+    bytes_release(&lost);
+    CHECK_EQ(t, recall_open(&next), 1);
+    CHECK(t, recall_close(&next, NULL, "", &lost).told && !lost.length);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(the_draft_of_a_search_is_kept), TEST(what_is_lost_is_told),
+    static const struct harness_test tests[] = {TEST(the_draft_of_a_search_is_kept),
+                                                TEST(what_is_lost_is_told),
                                                 TEST(what_was_not_kept_is_tried_again),
-                                                TEST(without_a_folder_nothing_is_kept)};
+                                                TEST(without_a_folder_nothing_is_kept),
+                                                TEST(the_file_takes_all_that_the_history_does_not),
+                                                TEST(what_no_file_takes_is_told_by_itself)};
     char command[100];
     if (!mkdtemp(folder) || setenv("XDG_STATE_HOME", folder, 1))
         return 2;
