@@ -276,11 +276,34 @@ static void each_call(struct harness *t)
         }
     free(s.bytes);
     free(s.back);
-    CHECK_CASES(t, &cases, 0x8cd134e276fd28cd);
+    CHECK_CASES(t, &cases, 0x71a393103c6de2b9);
+}
+
+// Whoever only looks at it, as the expert store does at its slots, would never see it pass.
+static void a_read_that_is_refused_leaves_no_fence_that_never_passes(struct harness *t)
+{
+    struct cases cases = cases_begin("refused_read");
+    gpu *g = fake_open(&cases, false);
+    struct gpu_error err = {0};
+    char back[8];
+    gpu_buf *a = gpu_buf_new(g, PAGES, &err);
+    if (CHECK(t, a != NULL)) {
+        gpu_op_copy(g, &(struct args_copy){64}, a, a);
+        fake.fail_at = fake.calls + 1;
+        uint64_t fence = gpu_read_begin(g, &(struct gpu_range){a, 0, back, sizeof back}, 1);
+        CHECK(t, gpu_failed(g) && fence > 0);
+        CHECK(t, gpu_fence_passed(g, fence));
+        CHECK_EQ(t, gpu_check(g, &err), GPU_LAUNCH);
+    }
+    gpu_buf_free(a);
+    fake_close(g);
+    if (cases.out)
+        fclose(cases.out);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(each_call)};
+    static const struct harness_test tests[] = {TEST(each_call),
+                                                TEST(a_read_that_is_refused_leaves_no_fence_that_never_passes)};
     return HARNESS_RUN(tests, argc, argv);
 }
