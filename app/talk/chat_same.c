@@ -4,6 +4,7 @@
 // was, both stay on the disk. Parts say so themselves (part_made.anew); those of builds that did not write it are found
 // by one text, one time and one place, and other ids.
 #include "app/talk/chat_parts.h"
+#include "app/talk/firsts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,10 @@
 struct search {
     struct chat_turn **turns; // ascending by number
     size_t n_turns;
-    size_t *slots;  // of the first turn that says something, and 1: a hash table
-    size_t *labels; // of the first turn that is said as `said`, and 1: another, of as many slots
-    size_t n_slots;
-    bool *otherwise; // it was found with other ids, too
+    int64_t *before;      // of each, once it was looked at: what was said before it, by that one's `said`
+    struct firsts places; // turns that say something, alike where they say the same in the same place at the same time
+    struct firsts labels; // turns, alike where they are said as the same
+    bool *otherwise;      // it was found with other ids, too
 };
 
 static struct chat_turn *with_number(const struct search *search, int64_t number)
@@ -38,19 +39,29 @@ static int64_t said_before(const struct search *search, const struct chat_turn *
     return before ? before->said : PART_NONE;
 }
 
-static size_t hash(const struct search *search, const struct chat_turn *turn)
+static int by_number(int64_t a, int64_t b)
 {
-    uint64_t sum = 14695981039346656037U ^ turn->made.time ^ (uint64_t)said_before(search, turn) << 32;
-    for (size_t i = 0; i < turn->text.length; i++)
-        sum = (sum ^ (unsigned char)turn->text.data[i]) * 1099511628211U;
-    return (size_t)((sum ^ sum >> 32) & (search->n_slots - 1));
+    return (a > b) - (a < b);
 }
 
-static bool say_the_same(const struct search *search, const struct chat_turn *a, const struct chat_turn *b)
+static int by_place(const void *context, size_t a, size_t b)
 {
-    return a->role == b->role && a->made.time == b->made.time && a->text.length == b->text.length &&
-           said_before(search, a) == said_before(search, b) &&
-           (!a->text.length || memcmp(a->text.data, b->text.data, a->text.length) == 0);
+    const struct search *search = context;
+    const struct chat_turn *x = search->turns[a], *y = search->turns[b];
+    int order = by_number(x->role, y->role);
+    if (!order)
+        order = (x->made.time > y->made.time) - (x->made.time < y->made.time);
+    if (!order)
+        order = by_number(search->before[a], search->before[b]);
+    if (!order)
+        order = (x->text.length > y->text.length) - (x->text.length < y->text.length);
+    return order || !x->text.length ? order : memcmp(x->text.data, y->text.data, x->text.length);
+}
+
+static int by_label(const void *context, size_t a, size_t b)
+{
+    const struct search *search = context;
+    return by_number(search->turns[a]->said, search->turns[b]->said);
 }
 
 static bool same_ids(const struct tok_ids *a, const struct tok_ids *b)
@@ -58,57 +69,49 @@ static bool same_ids(const struct tok_ids *a, const struct tok_ids *b)
     return a->count == b->count && (!a->count || memcmp(a->ids, b->ids, a->count * sizeof *a->ids) == 0);
 }
 
-static void look_up(struct search *search, struct chat_turn *turn, size_t n)
+static void look_up(struct search *search, size_t n)
 {
-    size_t at = hash(search, turn);
-    while (search->slots[at] && !say_the_same(search, turn, search->turns[search->slots[at] - 1]))
-        at = (at + 1) & (search->n_slots - 1);
-    if (!search->slots[at]) {
-        search->slots[at] = n + 1;
+    struct chat_turn *turn = search->turns[n];
+    size_t first = firsts_of(&search->places, n);
+    if (first == n)
         return;
-    }
-    size_t first = search->slots[at] - 1; // the same ids alone: it was typed twice within a second
+    // The same ids alone: it was typed twice within a second.
     if (search->otherwise[first] || !same_ids(&search->turns[first]->ids, &turn->ids)) {
         search->otherwise[first] = true;
         turn->said = search->turns[first]->said;
     }
 }
 
-// The first of the turns up to this one that are said as what it is.
-static const struct chat_turn *first_said(struct search *search, const struct chat_turn *turn, size_t n)
-{
-    size_t at = (size_t)((uint64_t)turn->said * 1099511628211U) & (search->n_slots - 1);
-    while (search->labels[at] && search->turns[search->labels[at] - 1]->said != turn->said)
-        at = (at + 1) & (search->n_slots - 1);
-    if (!search->labels[at])
-        search->labels[at] = n + 1;
-    return search->turns[search->labels[at] - 1];
-}
-
 // What says that it was said before counts where it says the same in the same place: so none is its own predecessor.
-static void check(struct search *search, struct chat_turn *turn, size_t n)
+static void check(struct search *search, size_t n)
 {
+    struct chat_turn *turn = search->turns[n];
     const struct chat_turn *there = with_number(search, turn->said);
     if (!there || there->said == turn->said) { // else that one is another itself
-        const struct chat_turn *first = first_said(search, turn, n);
-        if (first == turn || say_the_same(search, turn, first))
+        size_t first = firsts_of(&search->labels, n);
+        if (first == n || by_place(search, n, first) == 0)
             return;
     }
     turn->said = turn->number;
-    first_said(search, turn, n);
+    firsts_of(&search->labels, n);
+}
+
+static bool begin(struct search *search, size_t n)
+{
+    search->places = (struct firsts){.compare = by_place, .context = search};
+    search->labels = (struct firsts){.compare = by_label, .context = search};
+    search->turns = calloc(n + 1, sizeof(void *));
+    search->before = calloc(n + 1, sizeof *search->before);
+    search->otherwise = calloc(n + 1, sizeof *search->otherwise);
+    return firsts_begin(&search->places, n) && firsts_begin(&search->labels, n) && search->turns && search->before &&
+           search->otherwise;
 }
 
 bool chat_find_same(struct chat *chat)
 {
     size_t n = chat->n_turns + chat->n_others, i = 0, k = 0;
-    struct search search = {.n_slots = 1};
-    while (search.n_slots < 2 * n + 1)
-        search.n_slots *= 2;
-    search.turns = calloc(n + 1, sizeof(void *));
-    search.slots = calloc(search.n_slots, sizeof *search.slots);
-    search.labels = calloc(search.n_slots, sizeof *search.labels);
-    search.otherwise = calloc(n + 1, sizeof *search.otherwise);
-    bool fine = search.turns && search.slots && search.labels && search.otherwise;
+    struct search search = {0};
+    bool fine = begin(&search, n);
     for (; fine && search.n_turns < n; search.n_turns++)
         search.turns[search.n_turns] =
             k == chat->n_others || (i < chat->n_turns && chat->turns[i].number < chat->others[k].number)
@@ -118,14 +121,16 @@ bool chat_find_same(struct chat *chat)
         struct chat_turn *turn = search.turns[at];
         if (turn->number == PART_NONE)
             continue;
+        search.before[at] = said_before(&search, turn);
         // Else nothing is known of when it was said; and two answers may be alike to the second.
         if (turn->role == TOK_USER && turn->made.time && turn->said == turn->number)
-            look_up(&search, turn, at);
-        check(&search, turn, at);
+            look_up(&search, at);
+        check(&search, at);
     }
     free(search.turns);
-    free(search.slots);
-    free(search.labels);
+    free(search.before);
     free(search.otherwise);
+    firsts_release(&search.places);
+    firsts_release(&search.labels);
     return fine;
 }

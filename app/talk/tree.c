@@ -10,6 +10,7 @@
 #include "app/util/sanitize.h"
 #include "app/view/cells.h"
 #include "app/talk/export.h"
+#include "app/talk/firsts.h"
 
 // Not in the middle of a character.
 static void cut_words(struct bytes *line, size_t length)
@@ -75,16 +76,6 @@ static const struct chat_turn *next_turn(const struct chat *chat, struct walk *w
     return turn && turn->number != PART_NONE ? turn : NULL;
 }
 
-int64_t tree_turn(const struct chat *chat, size_t number)
-{
-    struct walk walk = {0};
-    const struct chat_turn *turn = NULL;
-    size_t n = 0;
-    while (n < number && (turn = next_turn(chat, &walk)))
-        n += chat_is_first(chat, turn);
-    return turn ? turn->number : PART_NONE;
-}
-
 // A turn and what it stands behind: the turn before it, or nothing.
 struct node {
     const struct chat_turn *turn;
@@ -118,13 +109,10 @@ static struct node *find(const struct tree *tree, int64_t number)
     return NULL;
 }
 
-// The first node that says the same.
-static struct node *find_same(const struct tree *tree, struct node *node)
+static int by_said(const void *context, size_t a, size_t b)
 {
-    struct node *first = node->turn->said == node->turn->number ? node : find(tree, node->turn->said);
-    for (size_t i = 0; !first; i++) // that part is gone
-        first = tree->nodes[i].turn->said == node->turn->said ? &tree->nodes[i] : NULL;
-    return first;
+    const struct node *nodes = context;
+    return (nodes[a].turn->said > nodes[b].turn->said) - (nodes[a].turn->said < nodes[b].turn->said);
 }
 
 // All turns, and what each stands behind.
@@ -132,12 +120,15 @@ static bool collect(struct tree *tree, const struct chat *chat)
 {
     struct walk walk = {0};
     const struct chat_turn *turn;
-    tree->nodes = calloc(chat->n_turns + chat->n_others + 1, sizeof *tree->nodes);
-    while (tree->nodes && (turn = next_turn(chat, &walk)))
+    size_t n = chat->n_turns + chat->n_others;
+    tree->nodes = calloc(n + 1, sizeof *tree->nodes);
+    struct firsts firsts = {.compare = by_said, .context = tree->nodes};
+    bool fine = firsts_begin(&firsts, n) && tree->nodes;
+    while (fine && (turn = next_turn(chat, &walk)))
         tree->nodes[tree->n_nodes++] = (struct node){.turn = turn, .own = walk.own};
     for (size_t i = 0; i < tree->n_nodes; i++) {
         struct node *node = &tree->nodes[i];
-        node->same = find_same(tree, node);
+        node->same = &tree->nodes[firsts_of(&firsts, i)];
         node->number = node->same == node ? ++tree->n_listed : 0;
         node->same->own = node->same->own || node->own;
     }
@@ -150,7 +141,20 @@ static bool collect(struct tree *tree, const struct chat *chat)
         node->before->first = node;
         node->before->n_behind++;
     }
-    return tree->nodes;
+    firsts_release(&firsts);
+    return fine;
+}
+
+int64_t tree_turn(const struct chat *chat, size_t number)
+{
+    struct tree tree = {0};
+    int64_t found = PART_NONE;
+    collect(&tree, chat);
+    for (size_t i = 0; i < tree.n_nodes; i++)
+        if (number && tree.nodes[i].number == number)
+            found = tree.nodes[i].turn->number;
+    free(tree.nodes);
+    return found;
 }
 
 static void print_node(const struct tree *tree, const struct node *node)

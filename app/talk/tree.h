@@ -11,7 +11,7 @@
 // A * marks what is under way. Without columns (0) a message is whole. False: no memory.
 bool tree_print(FILE *out, const struct chat *chat, int columns);
 // The turn of that number in the list: people count all that there are, in the order in which they were made, as
-// numbers on the disk leave out what came to nothing. PART_NONE: there is no such turn.
+// numbers on the disk leave out what came to nothing. PART_NONE: there is no such turn, or no memory.
 int64_t tree_turn(const struct chat *chat, size_t number);
 // Appends the words of a text with one space between two, of a long one its beginning: `most` bytes, or a character
 // less. False: there are none, or no memory.
