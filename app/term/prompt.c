@@ -410,6 +410,10 @@ bool prompt_open(const struct prompt_face *face)
     inputrc_initialize();
     bounds_keep_screen();
     read_bindings();
+    const char *pastes = rl_variable_value("enable-bracketed-paste");
+    if (!draws() && !term_raw(pastes && strcmp(pastes, "on") == 0))
+        return false;
+    // Only now is anything said: a terminal that Ctrl-S has stopped goes on in raw mode, else it would wait with that.
     prompt.recall.not_kept = face->not_kept;
     prompt.recall.context = face->context;
     size_t adopted = recall_open(&prompt.recall);
@@ -420,8 +424,7 @@ bool prompt_open(const struct prompt_face *face)
         return true;
     }
     bounds_grow_lines();
-    const char *pastes = rl_variable_value("enable-bracketed-paste");
-    return term_raw(pastes && strcmp(pastes, "on") == 0);
+    return true;
 }
 
 // vi's insertion knows no Ctrl-G: where it ended a key that had begun, it is put in as any letter.

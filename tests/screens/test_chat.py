@@ -722,6 +722,21 @@ def test_what_is_typed_during_an_answer_is_not_left_to_the_shell():
         leave(t)
 
 
+def test_a_terminal_that_was_stopped_as_the_chat_began_goes_on():
+    """By Ctrl-S, while another process holds the history's lock: what is said of that is no wait that no signal ends."""
+    state = tempfile.mkdtemp(dir=SCRATCH)
+    os.mkdir(os.path.join(state, "moechat"))
+    with open(os.path.join(state, "moechat", "history"), "w") as history:
+        fcntl.lockf(history, fcntl.LOCK_EX)
+        t = Terminal(["--plain", "--no-session"] + script(ECHO), env=environment(XDG_STATE_HOME=state))
+        t.wait("Plain lines: ")
+        time.sleep(0.5)
+        t.send("\x13")
+        t.wait("the history can't be read: another process holds a lock on it", "You:")
+    t.process.terminate()
+    same(t.finish(), 143)
+
+
 def test_what_was_not_sent_is_printed_where_no_history_takes_it():
     t = chat("turn\ntext one\nhang\n", env=environment(XDG_STATE_HOME="/dev/null"))
     t.send("go\r")
