@@ -442,6 +442,7 @@ static void release(struct tui *tui)
     input_release(&tui->input);
     bytes_release(&tui->last_answer);
     bytes_release(&tui->held);
+    bytes_release(&tui->unkept);
     bytes_release(&tui->behind);
     figures_release(&tui->figures);
     free(tui->entries);
@@ -538,6 +539,8 @@ static bool is_lost(void *context, const char *text)
 static bool close_prompt(struct tui *tui, struct bytes *lost)
 {
     struct losses losses = {.lost = lost, .told = true};
+    for (size_t at = 0; at < tui->unkept.length; at += strlen(tui->unkept.data + at) + 1)
+        finds_no_room(&losses, tui->unkept.data + at);
     cut_queue(tui, finds_no_room, &losses);
     if (tui->mode == MODE_WRITE)
         prompt_cancel(); // a search gives back what it stands in the place of

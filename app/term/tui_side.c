@@ -121,6 +121,8 @@ static bool take_edited(struct tui *tui, const struct edit_end *end, const struc
         return kept;
     } else {
         bool kept = !before->length || prompt_remember_other(before->data);
+        if (!kept) // told when the chat ends
+            recall_lose(&tui->unkept, before->data);
         take_text(tui, text);
         if (before->length)
             tui_notice(tui, "%s, the draft is what it wrote; %s has the old one (Up)", end->why, history_words(kept));

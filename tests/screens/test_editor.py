@@ -156,6 +156,19 @@ def test_what_no_history_takes_stays_in_the_editors_file():
     same(s.finish(), 143)
 
 
+def test_a_draft_that_no_history_takes_is_told_in_the_end():
+    """One whose place an editor that was killed has taken, or one that the end of the chat has ended."""
+    for then, seen in ((GONE, "the draft is what it wrote; this chat's history has the old one (Up)"), (STAYS, "it begins")):
+        s = Chat(writes("much work\\n", then))
+        shutil.rmtree(s.folder)
+        open(s.folder, "w").close()
+        s.keys("a draft\x18\x05", seen)
+        s.process.terminate()
+        same(s.finish(), 143)
+        expect(b"Not sent, and no history or file takes them; here they are:\r\n\r\na draft\r\n\r\nmuch work\r\n" in s.output, s.output[-500:])
+        same(s.temporaries(), [])
+
+
 def test_what_was_just_typed_outlives_kill_9_while_something_else_has_the_terminal():
     for keys, seen in (("\x18\x05", "it begins"), ("\x1bv", "press any key")):
         s = Chat(STAYS)
