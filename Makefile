@@ -135,7 +135,7 @@ $(BUILD)/tests/fault/app/test_refused: private LDFLAGS += $(foreach f,malloc cal
 # Memory that is refused to our own objects: tests/fault/engine/session/test_refused_memory.c.
 $(BUILD)/tests/fault/engine/session/test_refused_memory: private LDFLAGS += \
     $(foreach f,malloc calloc realloc aligned_alloc posix_memalign strdup free \
-    $(addprefix json_object_new_,object array string uint64 int64 double boolean),-Wl,--wrap=$f)
+    $(addprefix json_object_,array_add object_add $(addprefix new_,object array string uint64 int64 double boolean)),-Wl,--wrap=$f)
 
 # Kernels that fail: tests/fault/kernels/test_formats.c.
 $(BUILD)/tests/fault/kernels/test_formats: private LDFLAGS += \

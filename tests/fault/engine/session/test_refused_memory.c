@@ -40,6 +40,8 @@ struct json_object *__real_json_object_new_uint64(uint64_t number);
 struct json_object *__real_json_object_new_int64(int64_t number);
 struct json_object *__real_json_object_new_double(double number);
 struct json_object *__real_json_object_new_boolean(json_bool flag);
+int __real_json_object_object_add(struct json_object *to, const char *key, struct json_object *value);
+int __real_json_object_array_add(struct json_object *to, struct json_object *value);
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t n, size_t bytes);
 void *__wrap_realloc(void *memory, size_t bytes);
@@ -54,6 +56,8 @@ struct json_object *__wrap_json_object_new_uint64(uint64_t number);
 struct json_object *__wrap_json_object_new_boolean(json_bool flag);
 struct json_object *__wrap_json_object_new_double(double number);
 struct json_object *__wrap_json_object_new_int64(int64_t number);
+int __wrap_json_object_object_add(struct json_object *to, const char *key, struct json_object *value);
+int __wrap_json_object_array_add(struct json_object *to, struct json_object *value);
 
 static size_t home_of(const void *memory)
 {
@@ -179,6 +183,17 @@ struct json_object *__wrap_json_object_new_double(double number)
 struct json_object *__wrap_json_object_new_boolean(json_bool flag)
 {
     return with_json && is_refused() ? NULL : __real_json_object_new_boolean(flag);
+}
+
+// As where the name can't be copied: the value is the caller's still.
+int __wrap_json_object_object_add(struct json_object *to, const char *key, struct json_object *value)
+{
+    return with_json && is_refused() ? -1 : __real_json_object_object_add(to, key, value);
+}
+
+int __wrap_json_object_array_add(struct json_object *to, struct json_object *value)
+{
+    return with_json && is_refused() ? -1 : __real_json_object_array_add(to, value);
 }
 
 static void arm(long at)
