@@ -180,7 +180,7 @@ int gguf_set_file(const char *path, char file[GGUF_SET_PATH], struct moe_err *er
 
 // ---- Opening the parts
 
-// A number that the file says of its part; false: it doesn't.
+// A whole number that the file says under this key; false: it doesn't.
 static bool says(const struct gguf *gguf, const char *key, uint64_t *number)
 {
     const struct gguf_value *value = gguf_find(gguf, key);
@@ -193,20 +193,16 @@ static int check_part(const struct gguf *gguf, const struct gguf_part *part, str
     uint64_t count = 1;
     const char *path = gguf->file.path;
     bool split = says(gguf, "split.count", &count) && count > 1;
-    if (!part) {
-        says(gguf, "split.no", &number);
-        if (split)
-            return moe_fail(err, MOE_FORMAT,
-                            "%.280s: is part %" PRIu64 " of %" PRIu64
-                            ", but not named so; give all parts their names back: X-00001-of-%05" PRIu64 ".gguf ...",
-                            path, number + 1, count, count);
+    if (!split && (!part || part->count == 1))
         return MOE_OK;
-    }
-    if (part->count == 1 && !split)
-        return MOE_OK;
-    if (!split || !says(gguf, "split.no", &number))
+    if (!split || !says(gguf, "split.no", &number) || number >= count)
         return moe_fail(err, MOE_FORMAT,
                         "%.280s: split.no and split.count don't say which part it is; download the file again", path);
+    if (!part)
+        return moe_fail(err, MOE_FORMAT,
+                        "%.280s: is part %" PRIu64 " of %" PRIu64
+                        ", but not named so; give all parts their names back: X-00001-of-%05" PRIu64 ".gguf ...",
+                        path, number + 1, count, count);
     if (count != part->count || number + 1 != part->number)
         return moe_fail(err, MOE_FORMAT,
                         "%.280s: says that it is part %" PRIu64 " of %" PRIu64

@@ -151,6 +151,17 @@ static void what_is_missing_or_mixed_is_named(struct harness *t)
     clear();
     write_part(&(struct part){"renamed.gguf", "a", 1, 3, 2});
     refused(t, "renamed.gguf", MOE_FORMAT, "is part 2 of 3, but not named so");
+    for (int named = 0; named < 2; named++) { // one more than this number is none
+        const char *name = named ? "M-Q4_K_M-00001-of-00002.gguf" : "last.gguf";
+        struct made_gguf g = {0};
+        made_u16(&g, "split.count", 2);
+        made_key(&g, "split.no", GGUF_U64);
+        made_put_number(&g.values, UINT64_MAX, 8);
+        made_gguf_write(&g, path_of(name));
+        made_gguf_release(&g);
+        refused(t, name, MOE_FORMAT, "split.no and split.count don't say which part it is");
+        unlink(path_of(name));
+    }
     refused(t, "none.gguf", MOE_NOT_FOUND, "none.gguf: cannot be opened");
 }
 
