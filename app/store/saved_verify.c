@@ -105,7 +105,9 @@ static enum store_code verify_once(const struct store *store, const char *name, 
     const struct manifest *manifest = &content.manifest;
     if (*content.damage)
         wrong(&verifying, "session \"%s\" is damaged: %s", name, content.damage);
-    uint64_t lies = store_kv_bytes(store, name);
+    verdict->row_bytes = store_row_bytes(store, name);
+    verdict->state_bytes = store_state_bytes(store, name);
+    uint64_t lies = verdict->row_bytes + verdict->state_bytes;
     struct store_path own = store_path(store, name, "session.json");
     char bytes[FORMAT_SIZE];
     bool missing = access(own.text, F_OK) != 0 && errno == ENOENT;
@@ -120,8 +122,8 @@ static enum store_code verify_once(const struct store *store, const char *name, 
     verdict->n_parts = content.n_parts + content.n_others;
     verdict->n_records = manifest->n_records + manifest->n_other_records;
     verdict->n_states = manifest->n_states;
-    verdict->row_bytes = manifest_row_bytes(manifest) + manifest_other_row_bytes(manifest);
-    verdict->state_bytes = manifest_state_bytes(manifest);
+    uint64_t named = manifest_row_bytes(manifest) + manifest_other_row_bytes(manifest) + manifest_state_bytes(manifest);
+    verdict->dead_bytes = lies > named && !store_is_locked(store, name) ? lies - named : 0;
     saved_content_release(&content);
     if (verifying.memory)
         return STORE_OK;

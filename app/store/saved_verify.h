@@ -7,8 +7,9 @@
 
 struct saved_verdict {
     size_t n_parts, n_records, n_states;
-    uint64_t row_bytes, state_bytes;
-    struct bytes wrong; // sentences, a 0 behind each; to be released. Empty: all is well
+    uint64_t row_bytes, state_bytes; // as the list has them (store.h)
+    uint64_t dead_bytes;             // of both, which no branch needs; 0 while somebody has it open, who may be saving
+    struct bytes wrong;              // sentences, a 0 behind each; to be released. Empty: all is well
 };
 // Reads a record back, see moe_record_verify.
 typedef int saved_check(const struct moe_record_io *io, const struct moe_record *record, struct moe_err *err);

@@ -417,12 +417,17 @@ uint64_t store_state_bytes(const struct store *store, const char *name)
     return bytes;
 }
 
-uint64_t store_kv_bytes(const struct store *store, const char *name)
+uint64_t store_row_bytes(const struct store *store, const char *name)
 {
-    uint64_t bytes = store_state_bytes(store, name);
+    uint64_t bytes = 0;
     for (unsigned i = 0; i < 2; i++)
         bytes += file_bytes(store, name, manifest_kv_name(i), NULL);
     return bytes;
+}
+
+uint64_t store_kv_bytes(const struct store *store, const char *name)
+{
+    return store_row_bytes(store, name) + store_state_bytes(store, name);
 }
 
 int store_open_rows(const struct store *store, const char *name, unsigned kv_file)
@@ -505,8 +510,8 @@ static void find_lacks(const struct store *store, struct store_entry *entry)
 static bool read_entry(const struct store *store, const char *name, struct store_entry *entry, bool *memory)
 {
     struct bytes file = {0};
-    *entry =
-        (struct store_entry){.kv_bytes = store_kv_bytes(store, name), .state_bytes = store_state_bytes(store, name)};
+    *entry = (struct store_entry){.state_bytes = store_state_bytes(store, name)};
+    entry->kv_bytes = store_row_bytes(store, name) + entry->state_bytes;
     snprintf(entry->name, sizeof entry->name, "%s", name);
     entry->transcript_bytes = file_bytes(store, name, "transcript.jsonl", &entry->updated);
     int code = store_read_file(store, store_path(store, name, "session.json").text, MANIFEST_LIMIT, &file);

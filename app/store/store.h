@@ -86,8 +86,8 @@ struct store_entry {
     char lacks[96];           // that one, or else what is missing or shorter than the manifest has it, for people
     struct manifest manifest; // empty where it is damaged
     uint64_t updated;         // 0: not known
-    uint64_t kv_bytes, transcript_bytes;
-    uint64_t state_bytes; // of kv_bytes
+    uint64_t kv_bytes, transcript_bytes; // store_kv_bytes
+    uint64_t state_bytes;                // of kv_bytes
 };
 // When a session was used last, which orders them; what a clock that was ahead says counts up to now. Whoever reads a
 // manifest from the disk takes this for its `updated`.
@@ -108,7 +108,10 @@ enum store_code store_rename(const struct store *store, const char *from, const 
 // Drops the rows of sessions, the least recently used first and never those of `keep`, until the cap holds. error->text
 // names them all, as far as there is room, and counts the rest; "" when there was nothing to do.
 void store_trim(const struct store *store, const char *keep, struct store_error *error);
+// What a session's KV cache takes on the disk, with what no branch needs any more: its size wherever one is told, and
+// for the cap.
 uint64_t store_kv_bytes(const struct store *store, const char *name); // rows and states
+uint64_t store_row_bytes(const struct store *store, const char *name);
 uint64_t store_state_bytes(const struct store *store, const char *name);
 // Opens a session's rows (manifest_kv_name) for reading. -1 and errno; to be closed.
 int store_open_rows(const struct store *store, const char *name, unsigned kv_file);

@@ -230,7 +230,7 @@ static int verify(const struct request *request)
 {
     struct saved_verdict verdict;
     struct store_error error;
-    char rows[FORMAT_SIZE], bytes[FORMAT_SIZE], states[80] = "";
+    char rows[FORMAT_SIZE], bytes[FORMAT_SIZE], states[80] = "", dead[80] = "";
     if (store_find(&request->store, request->name, &error) ||
         saved_verify(&request->store, request->name, moe_record_verify, &verdict, &error))
         return fail(&error);
@@ -240,10 +240,12 @@ static int verify(const struct request *request)
     if (verdict.n_states)
         snprintf(states, sizeof states, ", %zu state%s, %s", verdict.n_states, format_s(verdict.n_states),
                  format_bytes(bytes, sizeof bytes, verdict.state_bytes));
+    if (verdict.dead_bytes)
+        snprintf(dead, sizeof dead, "; compact frees %s", format_bytes(bytes, sizeof bytes, verdict.dead_bytes));
     if (fine)
-        printf("%s: all checksums match (%zu part%s, %zu record%s, %s%s)\n", request->name, verdict.n_parts,
+        printf("%s: all checksums match (%zu part%s, %zu record%s, %s%s%s)\n", request->name, verdict.n_parts,
                format_s(verdict.n_parts), verdict.n_records, format_s(verdict.n_records),
-               format_bytes(rows, sizeof rows, verdict.row_bytes), states);
+               format_bytes(rows, sizeof rows, verdict.row_bytes), states, dead);
     bytes_release(&verdict.wrong);
     return fine ? STATUS_DONE : STATUS_FAILED;
 }

@@ -14,9 +14,9 @@ STORE = os.path.join(SCRATCH, "data", "moechat", "sessions")
 MODEL = ["--model", os.path.join(ROOT, "models", "demo"), "--device", "ref", "--config", "none", "--temp", "0", "--max-tokens", "12"]
 
 
-def bring(name):
+def bring(name, called=None):
     """A copy of the session, and what its files hold."""
-    folder = shutil.copytree(os.path.join(OLD, name), os.path.join(STORE, name))
+    folder = shutil.copytree(os.path.join(OLD, name), os.path.join(STORE, called or name))
     os.chmod(folder, 0o700)  # git keeps no such modes
     for file in os.listdir(folder):
         os.chmod(os.path.join(folder, file), 0o600)
@@ -66,6 +66,17 @@ def test_one_of_the_time_before_branches_goes_on_with_its_rows():
     same([text for _, text, _ in exported("one-branch")], ["My name is Ada.", "Nice to meet", "What is my name?", "Your name is Ada."])
     expect("I like chess." in told("tree", "one-branch"), told("tree", "one-branch"))
     expect("all checksums match" in told("verify", "one-branch"), told("verify", "one-branch"))
+
+
+def test_one_size_of_a_session_is_told():
+    folder, _ = bring("one-branch", "sized")
+    with open(os.path.join(folder, "kv.bin"), "ab") as file:
+        file.write(bytes(4096))  # as a save that was killed leaves
+    for size, dead in (("52.1 KB", "; compact frees 4.10 KB"), ("48.0 KB", "")):
+        expect("sized  " in told("list") and ", KV cache %s, " % size in told("list"), told("list"))
+        same(told("verify", "sized"), "sized: all checksums match (2 parts, 2 records, %s%s)\n" % (size, dead))
+        same(told("compact", "sized"), "sized: KV cache %s -> 48.0 KB\n" % size)
+    told("rm", "sized")
 
 
 def test_one_of_the_first_with_branches_keeps_and_continues_them():
