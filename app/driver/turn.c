@@ -93,6 +93,11 @@ void turn_result_free(struct turn_result *result)
     free(result);
 }
 
+size_t turn_closing(const struct turn *turn, const struct backend *backend, const struct tok_sections *sections)
+{
+    return (backend->ops->end_id(backend->self, turn->raw) >= 0) + tok_sections_left(sections);
+}
+
 int turn_encode(const struct turn *turn, const struct backend *backend, struct turn_result *result)
 {
     struct backend_prompt prompt = {.turns = turn->turns,
@@ -101,7 +106,7 @@ int turn_encode(const struct turn *turn, const struct backend *backend, struct t
                                     .raw = turn->raw,
                                     .think = turn->think};
     struct tok_sections sections = backend->ops->sections(backend->self, turn->raw, turn->think);
-    result->answer_room = 2 + tok_sections_left(&sections);
+    result->answer_room = 1 + turn_closing(turn, backend, &sections);
     result->prompt_ends = calloc(turn->n_turns + 1, sizeof(size_t));
     if (!result->prompt_ends)
         return backend_fail(&result->err, MOE_NO_MEMORY, "no memory for the turn");

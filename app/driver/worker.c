@@ -214,7 +214,7 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
         if (turn->max_tokens && result->generated_tokens >= turn->max_tokens)
             break;
         result->reason = STOP_CONTEXT_FULL;
-        if (ops->length(self) + 3 + tok_sections_left(&worker->sections) > result->context_total)
+        if (ops->length(self) + 2 + turn_closing(turn, &worker->backend, &worker->sections) > result->context_total)
             break;
         code = timeline_decode(&worker->timeline, id, &result->err);
         if (code) { // such as a read error: what was said stays, and the next turn feeds the rest or fails

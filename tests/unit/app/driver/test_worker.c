@@ -132,6 +132,47 @@ static void limits_end_an_answer(struct harness *t)
     worker_free(worker);
 }
 
+static int32_t no_end(void *self, bool raw)
+{
+    (void)self;
+    (void)raw;
+    return -1;
+}
+
+static void let_nothing_close_answers(struct backend *backend)
+{
+    static struct backend_ops ops;
+    ops = *backend->ops;
+    ops.end_id = no_end;
+    backend->ops = &ops;
+}
+
+// As with GLM's template, where the next message's mark ends an answer: it takes the token that an end would need.
+static void an_answer_that_nothing_closes_fills_the_context(struct harness *t)
+{
+    struct worker *worker = start_changed(t, "context 20\nturn\nrepeat 100 x\n", let_nothing_close_answers);
+    struct bytes answer = {0};
+    await_ready(t, worker);
+    post(worker, "a", 0, 0);
+    struct turn_result *result = collect(t, worker, &answer, 0);
+    CHECK_EQ(t, result->reason, STOP_CONTEXT_FULL);
+    CHECK_EQ(t, result->context_used, 20);
+    CHECK_EQ(t, result->answer.count, 15);
+    turn_result_free(result);
+    for (int more = 0; more < 2; more++) {
+        post(worker, more ? "0123456789abcdef" : "0123456789abcde", 0, 0);
+        result = collect(t, worker, &answer, 0);
+        CHECK_EQ(t, result->reason, STOP_CONTEXT_FULL);
+        CHECK_EQ(t, result->kept, !more);
+        CHECK_EQ(t, result->context_used, 20);
+        if (!more)
+            CHECK_EQ(t, result->prompt.count, 19);
+        turn_result_free(result);
+    }
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
 static void cancel_keeps_what_is_there(struct harness *t)
 {
     struct worker *worker = start(t, "turn\ntext one two three\nhang\nturn\nprefill 60000\nturn\necho\n");
@@ -848,6 +889,7 @@ int main(int argc, char **argv)
         TEST(long_tokens_arrive_whole),
         TEST(turns_follow_each_other),
         TEST(limits_end_an_answer),
+        TEST(an_answer_that_nothing_closes_fills_the_context),
         TEST(cancel_keeps_what_is_there),
         TEST(an_error_leaves_the_timeline),
         TEST(an_error_in_mid_answer_keeps_what_it_said),
