@@ -52,7 +52,8 @@ struct gpu_info {
     uint32_t compute_units;
 };
 
-// Called on the opening thread while kernels are built and warmed up; done <= total.
+// Called on the opening thread while kernels are built and warmed up; done <= total. A total of 0: none is built, as
+// all that is made ready was kept from an earlier start.
 typedef void gpu_progress(void *context, const char *what, unsigned done, unsigned total);
 
 struct gpu_format;

@@ -29,17 +29,6 @@ static void release_jobs(struct jobs *jobs)
         free(jobs->items[i]);
 }
 
-static bool is_missing(const gpu *g, const struct wish *wish)
-{
-    struct source source;
-    struct digest key;
-    if (!source_of(g, wish, &source))
-        return false;
-    bool missing = source_key(g, &source, &key) && !cache_has(g->cache_folder, &key);
-    source_release(&source);
-    return missing;
-}
-
 static void add_job(const gpu *g, const struct wish *wish, struct jobs *jobs)
 {
     const struct gpu_format *f = &wish->format;
@@ -60,7 +49,7 @@ static void add_wish(const gpu *g, const struct wish *wish, struct jobs *jobs)
     struct wish parts[MOST_PARTS];
     unsigned n = source_divide(g, wish, g->mixers, parts);
     for (unsigned i = 0; i < n; i++)
-        if (is_missing(g, &parts[i]))
+        if (!wish_is_kept(g, &parts[i]))
             add_job(g, &parts[i], jobs);
 }
 
@@ -109,7 +98,7 @@ static unsigned wait_for(gpu *g, const struct asked *asked, const struct gpu_opt
         return 0;
     do
         if (options && options->progress)
-            options->progress(options->progress_context, "kernels", done < n ? done : n, 2 * n);
+            options->progress(options->progress_context, "kernels", done < n ? done : n, n);
     while (done++, helpers_next(g->helpers));
     unsigned failed = helpers_failed(g->helpers, said);
     helpers_release(g->helpers);

@@ -197,11 +197,11 @@ static unsigned count_wanted(const gpu *g, const struct source *source)
     return n;
 }
 
-// How far a building is: its steps are kernels.
+// How far a building is: its steps are kernels, or parts of a program. 0 of 0 while what was kept is made ready.
 struct steps {
     gpu_progress *progress; // may be NULL
     void *context;
-    unsigned total;
+    unsigned total, done; // done: parts
 };
 
 // Launches what is wanted once with nothing to do: PoCL makes machine code only then. Binaries taken later hold it.
@@ -221,7 +221,7 @@ static bool warm_up(gpu *g, const struct program *p, const struct source *source
         if (!is_wanted(g, source, (enum kernel_id)id) || !p->kernels[id])
             continue;
         if (steps->progress)
-            steps->progress(steps->context, info->name, n++, steps->total);
+            steps->progress(steps->context, info->name, steps->total ? n++ : 0, steps->total);
         struct launch l = {.kernel = (enum kernel_id)id, .program = p, .args = &nothing};
         for (unsigned i = 0; i < info->n_buffers; i++)
             l.buffers[i] = dummy;
@@ -294,16 +294,17 @@ static void open_seal(gpu *g, const struct source *source, const struct digest *
     seal_open(seal, folder, digits, wanted, g->notice);
 }
 
+// is_kept: the driver has it from an earlier start.
 static bool build_program(gpu *g, struct program *p, const struct source *source, const struct digest *key,
-                          struct steps *steps, struct gpu_error *err)
+                          bool is_kept, struct steps *steps, struct gpu_error *err)
 {
     bool cached = g->cache_folder && key;
-    steps->total = count_wanted(g, source); // to read the binary is no step of a building, however long the disk takes
+    steps->total = 0; // however long the disk takes
     if (cached && build_from_binary(g, p, source, key) && ready_by_address(g, p, source, steps, NULL, NULL))
         return true;
     release(p);
-    steps->total = count_wanted(g, source) + (cached ? 1u : 0u);
-    if (steps->progress)
+    steps->total = is_kept ? 0 : count_wanted(g, source) + (cached ? 1u : 0u);
+    if (steps->progress && steps->total)
         steps->progress(steps->context, "kernels", 0, steps->total);
     if (!build_from_source(g, p, source, err) || !ready_by_address(g, p, source, steps, cached ? key : NULL, err)) {
         release(p);
@@ -319,7 +320,7 @@ static bool open_program(gpu *g, struct program *p, const struct source *source,
     struct driver_seal seal;
     const struct digest *key = source_key(g, source, &digest) ? &digest : NULL;
     open_seal(g, source, key, &seal);
-    bool good = build_program(g, p, source, key, steps, err);
+    bool good = build_program(g, p, source, key, seal.complete && !g->cache_folder, steps, err);
     if (good)
         memcpy(p->seal, seal.key, sizeof p->seal);
     seal_close(&seal, good);
@@ -360,8 +361,8 @@ static enum opened open_each(gpu *g, struct program *p, const struct wish *parts
     enum opened opened = OPENED;
     for (unsigned i = 0; i < n && opened == OPENED; i++) {
         struct program part = {.uses = p->uses};
-        if (steps->progress)
-            steps->progress(steps->context, "kernels", steps->total - n + i, steps->total);
+        if (steps->progress && !wish_is_kept(g, &parts[i]))
+            steps->progress(steps->context, "kernels", steps->done++, steps->total);
         if (!open_wish(g, &part, &parts[i], &(struct steps){0}, err)) {
             opened = OPENED_NOT;
             break;
@@ -393,7 +394,8 @@ static bool open_parts(gpu *g, struct program *p, const struct wish *wish, struc
     if (n == 1 && !parts[0].parts)
         return open_wish(g, p, wish, steps, err);
     struct source whole;
-    steps->total += n;
+    for (unsigned i = 0; i < n && steps->progress; i++)
+        steps->total += !wish_is_kept(g, &parts[i]);
     enum opened opened = open_each(g, p, parts, n, steps, err);
     if (opened == OPENED_MIXED) {
         cl_kernel of = g->addresses.of;
@@ -414,7 +416,8 @@ static bool open_parts(gpu *g, struct program *p, const struct wish *wish, struc
 
 bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *err)
 {
-    struct steps steps = {options->progress, options->progress_context, jobs_wait(g, options)};
+    unsigned helped = jobs_wait(g, options);
+    struct steps steps = {options->progress, options->progress_context, helped, helped};
     const struct wish all = {.of = WISH_ALL};
     bool good = !(g->has_mma && options->refuse_mma) && open_parts(g, &g->program, &all, &steps, err);
     if (!good && g->has_mma) { // a driver that knows no such assembly: the same without, and its name says so
@@ -422,7 +425,7 @@ bool program_open(gpu *g, const struct gpu_options *options, struct gpu_error *e
         g->divided = options->divide;
         snprintf(g->info.name + strlen(g->info.name), sizeof g->info.name - strlen(g->info.name),
                  " (its driver builds no kernels for tensor cores)");
-        steps.total = 0;
+        steps.total = steps.done = 0;
         good = open_parts(g, &g->program, &all, &steps, err);
     }
     if (good && options->progress)

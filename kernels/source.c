@@ -183,3 +183,14 @@ bool source_key(const gpu *g, const struct source *source, struct digest *key)
         parts[i + 1] = (struct digested){texts[i], strlen(texts[i])};
     return digest(parts, N_TEXTS + 1, key);
 }
+
+bool wish_is_kept(const gpu *g, const struct wish *wish)
+{
+    struct source source;
+    struct digest key;
+    if (!g->cache_folder || !source_of(g, wish, &source))
+        return false;
+    bool kept = source_key(g, &source, &key) && cache_has(g->cache_folder, &key);
+    source_release(&source);
+    return kept;
+}

@@ -27,6 +27,8 @@ struct source {
 bool source_of(const gpu *g, const struct wish *wish, struct source *source);
 void source_release(struct source *source);
 bool source_key(const gpu *g, const struct source *source, struct digest *key);
+// Is its binary in the cache?
+bool wish_is_kept(const gpu *g, const struct wish *wish);
 
 // The parts that a model with these mixers (0: any) needs of a wish's program, which has none itself. Returns how many,
 // 1 where it is built whole.

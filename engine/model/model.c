@@ -25,7 +25,8 @@ static void device_progress(void *context, const char *kernel, unsigned done, un
     (void)kernel; // one activity under one name, else each step looks like a new one
     struct device_progress *to = context;
     struct moe_progress progress = {.what = "building kernels", .unit = "steps", .done = done, .total = total};
-    to->report(to->context, &progress);
+    if (total)
+        to->report(to->context, &progress);
 }
 
 // What its layers mix tokens with, as kernels are asked for.

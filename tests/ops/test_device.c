@@ -345,7 +345,7 @@ static void caches_kernels(struct harness *t)
     ino_t made = st.st_ino;
     CHECK(t, size > 1000);
     steps = (struct steps){0};
-    CHECK(t, open_with_cache(folder, &steps) && steps.backwards == 0 && steps.last == steps.total && !steps.builds);
+    CHECK(t, open_with_cache(folder, &steps) && steps.backwards == 0 && steps.total == 0 && !steps.builds);
     CHECK(t, stat(path, &st) == 0 && st.st_ino == made); // used, not replaced
     static const long places[] = {3, 20, 200, -1};
     for (int i = 0; i < 4; i++) { // a damaged file costs a build and is replaced
@@ -407,7 +407,7 @@ static void makes_ready_what_a_model_needs(struct harness *t)
     options.mixers = 0;
     options.progress_context = &all;
     g = gpu_open(&options, &err);
-    CHECK(t, g && all.done == all.total && all.total > some.total);
+    CHECK(t, g && all.done == all.total && strlen(all.text) > strlen(some.text));
     gpu_close(g);
     static const char *const others[] = {"attention_tiles ", "index_scores ", "list_tiles ", "delta ", "q_prime "};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
