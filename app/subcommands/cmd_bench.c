@@ -69,6 +69,7 @@ static int measure_once(struct bench *bench, size_t run)
     bench->hash = bench_hash(BENCH_HASH_BEGIN, logits, moe_model_describe(bench->model)->vocab_size * sizeof *logits);
     struct moe_stats after = moe_session_stats(bench->session);
     bench->tally = tally_between(&before, &after);
+    bench->tally.ahead += before.prefetched - before.used - before.wasted; // in this run they are used, or wasted
     return 0;
 }
 

@@ -540,6 +540,14 @@ def test_all_reads_of_a_prompt_are_counted():
             same(experts["bytes_read"], (experts["misses"] + experts["prefetched"]) * size)
 
 
+def test_a_benchmark_counts_what_the_run_before_had_read_ahead():
+    """The warm-up's last token reads ahead what the next run's prompt drops."""
+    for runs in ("1", "2", "3"):
+        got = run(["bench", "--json", "--device", "ref", "--expert-cache", "4M", "--runs", runs, "--prefill-tokens", "4", "--decode-tokens", "1"])
+        experts = json.loads(got.stdout)["experts"]
+        expect(experts["used"] + experts["wasted"] <= experts["prefetched"], (runs, experts))
+
+
 def test_reads_of_a_stopped_prompt_are_counted():
     """Those that nobody used because it was stopped were read ahead, and wasted."""
     t = Terminal(MODEL + ["--plain", "--no-session", "--io", "direct", "--chunk", "64"], columns=200)
