@@ -14,8 +14,8 @@
 
 #include "app/store/history.h"
 
-static const char front[] = "draft-";
-enum { FRONT = sizeof front - 1, NAME = FRONT + 6 };
+static const char front[] = "draft-", edit_front[] = "edit-";
+enum { LETTERS = 6, NAME = sizeof front - 1 + LETTERS };
 
 void draft_file_begin(struct draft_file *file, const char *history_path)
 {
@@ -24,12 +24,17 @@ void draft_file_begin(struct draft_file *file, const char *history_path)
         (struct draft_file){.fd = -1, .folder = slash ? strndup(history_path, (size_t)(slash - history_path)) : NULL};
 }
 
+// What a name has behind `begins`, NULL: it is no such name.
+static const char *letters_of(const char *name, const char *begins)
+{
+    size_t length = strlen(begins);
+    return strncmp(name, begins, length) == 0 && strlen(name) == length + LETTERS ? name + length : NULL;
+}
+
 // Opens one that nobody holds, and holds it. -1: it is another's, a link, no file, or larger than any draft.
 static int open_left(int folder, const char *name)
 {
     struct stat about;
-    if (strncmp(name, front, FRONT) != 0 || strlen(name) != NAME)
-        return -1;
     int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return -1;
@@ -56,31 +61,95 @@ static bool take_texts(const struct bytes *texts, bool (*take)(void *context, co
     return done;
 }
 
+struct taker {
+    bool (*take)(void *context, const char *text);
+    void *context;
+    size_t count; // chats that left something
+};
+
+// As a draft has it: no NUL, and no line's end behind it.
+static void tidy(struct bytes *text)
+{
+    for (size_t i = 0; i < text->length; i++)
+        if (!text->data[i])
+            text->data[i] = '\n';
+    while (text->length && text->data[text->length - 1] == '\n')
+        text->data[--text->length] = 0;
+}
+
+static bool has_text(const struct bytes *texts, const struct bytes *text)
+{
+    for (size_t at = 0; at < texts->length; at += strlen(texts->data + at) + 1)
+        if (strcmp(texts->data + at, text->data) == 0)
+            return true;
+    return false;
+}
+
+// What the editor of a killed chat had, whose draft's file had these texts.
+static void adopt_edited(int folder, const char *letters, const struct bytes *texts, struct taker *taker)
+{
+    char name[NAME + 1];
+    struct bytes text = {0};
+    snprintf(name, sizeof name, "%s%s", edit_front, letters);
+    int fd = open_left(folder, name);
+    if (fd < 0)
+        return;
+    bool done = files_read_fd(fd, HISTORY_ENTRY_LIMIT, &text) == 0;
+    tidy(&text);
+    if (done && text.length && !has_text(texts, &text)) {
+        done = taker->take(taker->context, text.data);
+        taker->count += !texts->length;
+    }
+    if (done)
+        unlinkat(folder, name, 0);
+    close(fd);
+    bytes_release(&text);
+}
+
+static void adopt_draft(int folder, const char *name, const char *letters, struct taker *taker)
+{
+    struct bytes texts = {0};
+    int fd = open_left(folder, name);
+    if (fd < 0)
+        return;
+    bool done = files_read_fd(fd, HISTORY_ENTRY_LIMIT, &texts) == 0;
+    while (texts.length && !texts.data[texts.length - 1]) // made longer, and killed before the text was there
+        texts.length--;
+    if (done && texts.length) {
+        done = take_texts(&texts, taker->take, taker->context);
+        taker->count++;
+    }
+    adopt_edited(folder, letters, &texts, taker);
+    if (done)
+        unlinkat(folder, name, 0);
+    close(fd);
+    bytes_release(&texts);
+}
+
+// Its draft's file is gone, as a chat that goes removes that last.
+static bool is_alone(int folder, const char *letters)
+{
+    char name[NAME + 1];
+    struct stat about;
+    snprintf(name, sizeof name, "%s%s", front, letters);
+    return fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+}
+
 size_t draft_file_adopt(const struct draft_file *file, bool (*take)(void *context, const char *text), void *context)
 {
-    size_t count = 0;
+    struct taker taker = {take, context, 0};
     DIR *folder = file->folder ? opendir(file->folder) : NULL;
     const struct dirent *entry;
     while (folder && (entry = readdir(folder))) {
-        struct bytes texts = {0};
-        int fd = open_left(dirfd(folder), entry->d_name);
-        if (fd < 0)
-            continue;
-        bool done = files_read_fd(fd, HISTORY_ENTRY_LIMIT, &texts) == 0;
-        while (texts.length && !texts.data[texts.length - 1]) // made longer, and killed before the text was there
-            texts.length--;
-        if (done && texts.length) {
-            done = take_texts(&texts, take, context);
-            count++;
-        }
-        if (done)
-            unlinkat(dirfd(folder), entry->d_name, 0);
-        close(fd);
-        bytes_release(&texts);
+        const char *draft = letters_of(entry->d_name, front), *edited = letters_of(entry->d_name, edit_front);
+        if (draft)
+            adopt_draft(dirfd(folder), entry->d_name, draft, &taker);
+        else if (edited && is_alone(dirfd(folder), edited))
+            adopt_edited(dirfd(folder), edited, &(struct bytes){0}, &taker);
     }
     if (folder)
         closedir(folder);
-    return count;
+    return taker.count;
 }
 
 // Makes the file and holds it. False: not this time; another chat may have found it before we held it, and removes it.
@@ -146,6 +215,16 @@ void draft_file_keep(struct draft_file *file, const struct bytes *texts)
         return; // nothing needs no file
     bool made = file->fd >= 0 || make(file);
     file->stale = !made || !write_texts(file, length ? texts->data : "", (off_t)length) || file->stale;
+}
+
+int draft_file_edit(struct draft_file *file, char *path, size_t size)
+{
+    if (!file->folder || (file->fd < 0 && !make(file)))
+        return -1;
+    const char *letters = file->path + strlen(file->path) - LETTERS;
+    if (snprintf(path, size, "%s/%s%s", file->folder, edit_front, letters) >= (int)size)
+        return -1;
+    return open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
 bool draft_file_end(struct draft_file *file, bool safe)

@@ -512,6 +512,11 @@ void prompt_keep_draft_now(const char *text)
         recall_keep_draft_now(&prompt.recall, text);
 }
 
+int prompt_edit(char *path, size_t size)
+{
+    return recall_edit(&prompt.recall, path, size);
+}
+
 void prompt_show(const char *draft)
 {
     prompt.shown = true;

@@ -39,6 +39,7 @@ bool prompt_keeps(const char *text);                      // as recall_keeps
 bool prompt_remember_other(const char *text);             // than the line, which stays as it is
 int prompt_keep_draft(const char *text, uint64_t now_ms); // as recall_keep_draft
 void prompt_keep_draft_now(const char *text);             // as recall_keep_draft_now
+int prompt_edit(char *path, size_t size);                 // as recall_edit
 
 // At readline's own prompt.
 void prompt_show(const char *draft); // begins a line with this; after `line` the prompt is hidden

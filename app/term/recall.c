@@ -305,6 +305,11 @@ void recall_keep_draft_now(struct recall *recall, const char *text)
     bytes_release(&now.texts);
 }
 
+int recall_edit(struct recall *recall, char *path, size_t size)
+{
+    return draft_file_edit(&recall->draft_file, path, size);
+}
+
 size_t recall_open(struct recall *recall)
 {
     using_history();

@@ -61,5 +61,6 @@ void recall_end_search(struct recall *recall);
 // the latest, in milliseconds; -1: when something else is.
 int recall_keep_draft(struct recall *recall, const char *text, uint64_t now_ms);
 void recall_keep_draft_now(struct recall *recall, const char *text); // the same, without that moment
+int recall_edit(struct recall *recall, char *path, size_t size);     // as draft_file_edit
 
 #endif

@@ -59,12 +59,22 @@ static struct edit_end run_editor(const char *path)
     return end;
 }
 
-// A file of our own with that text, its name in `path`. 0 or an errno.
+// A file of our own with that text, its name in `path`: where the next chat finds it if this one is killed, else where
+// there is room for it. 0 or an errno.
 static int make_file(char path[4096], const char *text, size_t length)
 {
     const char *folder = getenv("TMPDIR");
+    int fd = prompt_edit(path, 4096);
+    if (fd >= 0 && files_write(fd, text, length) == 0) {
+        close(fd);
+        return 0;
+    }
+    if (fd >= 0) {
+        close(fd);
+        unlink(path);
+    }
     snprintf(path, 4096, "%s/moechat-XXXXXX", folder && *folder ? folder : "/tmp");
-    int fd = mkstemp(path);
+    fd = mkstemp(path);
     int code = fd < 0 ? errno : files_write(fd, text, length);
     if (fd >= 0)
         close(fd);
@@ -132,6 +142,15 @@ static bool take_edited(struct tui *tui, const struct edit_end *end, const struc
     return true;
 }
 
+// Also what an editor that keeps backups, as Emacs does outside of /tmp, left beside it.
+static void remove_file(const char *path)
+{
+    char backup[4097];
+    snprintf(backup, sizeof backup, "%s~", path);
+    unlink(path);
+    unlink(backup);
+}
+
 // The file goes once what it has is kept elsewhere.
 static void end_edit(struct tui *tui, const struct edit_end *end, const struct edited *edited)
 {
@@ -153,7 +172,7 @@ static void end_edit(struct tui *tui, const struct edit_end *end, const struct e
         tui_notice(tui, "%s; draft unchanged", end->why);
     tui_keep_draft(tui);
     if ((!code && taken) || code == ESPIPE)
-        unlink(path);
+        remove_file(path);
     bytes_release(&text);
 }
 

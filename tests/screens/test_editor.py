@@ -37,7 +37,9 @@ class Chat(Screen):
         return open(path).read().split("\n")[:-1] if os.path.exists(path) else []
 
     def temporaries(self):
-        return [n for n in os.listdir(self.temporary) if n.startswith("moechat-")]
+        """The editor's files, beside the drafts or where there is no place for it."""
+        folders = [folder for folder in (self.folder, self.temporary) if os.path.isdir(folder)]
+        return [os.path.join(folder, n) for folder in folders for n in os.listdir(folder) if n.startswith(("edit-", "moechat-"))]
 
     def left(self):
         """Ends it; what the history has then."""
@@ -109,6 +111,33 @@ def test_an_editor_that_fails_leaves_the_draft_and_loses_nothing():
     same(s.left(), ["much work", "a draft"])
 
 
+def test_what_an_editor_has_written_outlives_kill_9():
+    """The next chat has it as it has drafts; one that runs meanwhile leaves it alone."""
+    for draft, kept in (("a draft", ["a draft", "much\\nwork"]), ("", ["much\\nwork"])):
+        s = Chat(writes("much\\nwork\\n\\n", STAYS))
+        s.keys(draft + "\x18\x05", "it begins")
+        same((os.stat(s.temporaries()[0]).st_mode & 0o777, os.path.dirname(s.temporaries()[0])), (0o600, s.folder))
+        beside = Chat(state=s.state)
+        same(beside.history(), [])
+        beside.process.terminate()
+        same(beside.finish(), 143)
+        s.process.kill()
+        s.finish()
+        t = Chat(state=s.state)
+        t.until("What was typed in a chat that was killed is in the history")
+        t.keys("\x1b[A", "> much\n  work")
+        same(t.left(), kept)
+    s = Chat(STAYS)  # nothing is written yet
+    s.keys("a draft\x18\x05", "it begins")
+    s.process.kill()
+    s.finish()
+    same(Chat(state=s.state).left(), ["a draft"])
+    s = Chat("cp \"$1\" \"$1~\"; printf 'much work' >\"$1\"")  # with a backup
+    s.keys("a draft\x18\x05", "> much work")
+    same(s.left(), ["much work"])
+    same([n for n in os.listdir(s.folder) if n not in ("history", "log")], [])
+
+
 def test_in_a_line_of_the_history_too():
     for then, line, kept in (("exit 1", "one more", ["a draft", "written", "one more"]), (GONE, "written", ["a draft", "one more", "written"])):
         s = Chat(writes("written", then))
@@ -137,7 +166,7 @@ def test_what_the_editor_left_and_cannot_be_read_stays():
     s = Chat("exec truncate -s 17M \"$1\"", columns=160)
     s.keys("a draft\x18\x05", "File too large; it stays there")
     same(len(s.temporaries()), 1)
-    os.unlink(os.path.join(s.temporary, s.temporaries()[0]))
+    os.unlink(s.temporaries()[0])
     s = Chat("rm \"$1\"")
     s.keys("a draft\x18\x05", "the editor left no file; draft unchanged")
     same(s.left(), ["a draft"])
@@ -150,8 +179,8 @@ def test_what_no_history_takes_stays_in_the_editors_file():
     open(s.folder, "w").close()
     s.keys("a draft\x18\x05", "has what it wrote; draft unchanged")
     name = s.temporaries()[0]
-    expect(" the editor failed, " + os.path.join(s.temporary, name) + " has" in s.text(), s.text())
-    same(open(os.path.join(s.temporary, name)).read(), "much work\n")
+    expect(" the editor failed, " + name + " has" in s.text() and s.temporary in name, s.text())
+    same(open(name).read(), "much work\n")
     s.process.terminate()
     same(s.finish(), 143)
 

@@ -222,6 +222,47 @@ static void several_texts(struct harness *t)
     CHECK_EQ(t, n_taken, 2);
 }
 
+// An editor's file is its chat's while that lives, then comes behind the draft; without one, by itself.
+static void what_an_editor_had(struct harness *t)
+{
+    struct draft_file file;
+    char path[128];
+    static const char *const wrote[] = {"the draft\n", "a page\0of it\n\n", "\n", ""};
+    for (int had = 0; had < 2; had++)
+        for (int i = 0; i < 4; i++) {
+            draft_file_begin(&file, history);
+            if (had)
+                keep(&file, "the draft");
+            int fd = draft_file_edit(&file, path, sizeof path);
+            CHECK(t, fd >= 0 && draft_file_edit(&file, path, sizeof path) < 0);
+            CHECK_EQ(t, files_write(fd, wrote[i], i == 1 ? 15 : strlen(wrote[i])), 0);
+            close(fd);
+            CHECK_EQ(t, adopt(), 0); // it lives
+            CHECK_EQ(t, files(), 2);
+            close(file.fd);
+            file.fd = -1;
+            CHECK_EQ(t, adopt(), had || i < 2);
+            CHECK_EQ(t, n_taken, (size_t)(had ? 1 + (i == 1) : i < 2));
+            CHECK(t, i != 1 || strcmp(taken[n_taken - 1], "a page\nof it") == 0);
+            CHECK_EQ(t, files(), 0);
+            draft_file_end(&file, true);
+        }
+    history_is_full = true;
+    put("draft-abcdef", "the draft", 9);
+    put("edit-abcdef", "a page", 6);
+    CHECK_EQ(t, adopt(), 1);
+    CHECK_EQ(t, files(), 2);
+    history_is_full = false;
+    snprintf(path, sizeof path, "%s/draft-abcdef", folder);
+    CHECK_EQ(t, unlink(path), 0);
+    put("edit-abcdef~", "a page", 6); // no such name
+    CHECK_EQ(t, adopt(), 1);
+    CHECK_STR(t, taken[0], "a page");
+    CHECK_EQ(t, files(), 1);
+    snprintf(path, sizeof path, "%s/edit-abcdef~", folder);
+    CHECK_EQ(t, unlink(path), 0);
+}
+
 static void no_place(struct harness *t)
 {
     struct draft_file file;
@@ -241,6 +282,7 @@ int main(int argc, char **argv)
         TEST(what_was_kept_outlives_a_full_disk),
         TEST(a_file_that_could_not_be_made_is_tried_again),
         TEST(several_texts),
+        TEST(what_an_editor_had),
         TEST(no_place),
         TEST(what_is_planted_is_left_alone),
     };
