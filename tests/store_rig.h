@@ -61,7 +61,7 @@ static inline int rig_write(void *context, const struct saved_slot *slot, struct
                                   .bytes = bytes,
                                   .first = slot->first,
                                   .count = slot->count,
-                                  .has_logits = slot->logits,
+                                  .has_logits = slot->first + slot->count == engine->length,
                                   .has_states = slot->states};
     if (slot->states)
         record->checksum = engine->rows[slot->first - 1];
@@ -73,7 +73,7 @@ static inline int rig_write(void *context, const struct saved_slot *slot, struct
 static inline struct saved_rows rig_rows(struct rig_engine *engine)
 {
     return (struct saved_rows){
-        .length = engine->length, .logits = true, .states = engine->states, .write = rig_write, .context = engine};
+        .length = engine->length, .states = engine->states, .write = rig_write, .context = engine};
 }
 
 static inline bool rig_state_is_sound(const struct saved *saved, const struct rig_engine *engine,

@@ -578,7 +578,7 @@ static int fake_write_record(void *self, const struct saved_slot *slot, struct m
                                   .checksum = XXH3_64bits(fake->rows + slot->first, bytes),
                                   .first = slot->first,
                                   .count = slot->count,
-                                  .has_logits = slot->logits};
+                                  .has_logits = slot->first + slot->count == fake->kept_length};
     ptrdiff_t wrote = slot->io->write(slot->io->context, slot->io->fd, fake->rows + slot->first, bytes, slot->offset);
     return wrote == (ptrdiff_t)bytes ? 0 : backend_fail(err, MOE_IO, "%.300s: cannot write", slot->io->path);
 }

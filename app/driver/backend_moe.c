@@ -372,8 +372,8 @@ static int real_write_record(void *self, const struct saved_slot *slot, struct m
     struct real *real = self;
     struct moe_record_part part = {
         .offset = slot->offset, .first = slot->first, .count = slot->count, .states = slot->states};
-    if (slot->logits)
-        part.logits = moe_session_logits(real->session, err); // NULL: they are not there
+    if (!slot->states && real->kept_length && real->kept_length == slot->first + slot->count)
+        part.logits = real->kept;
     return moe_session_write_record(real->session, slot->io, &part, record, err);
 }
 

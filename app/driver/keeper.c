@@ -43,13 +43,12 @@ static void note(struct keeper *keeper, enum store_code code, const struct store
         snprintf(text + at, sizeof keeper->news.text - at, "%s%s", at ? "; " : "", error->text);
 }
 
-static void commit(struct keeper *keeper, bool logits, const uint32_t *borders)
+static void commit(struct keeper *keeper, const uint32_t *borders)
 {
     const struct backend *backend = keeper->backend;
     struct backend_info info;
     backend->ops->describe(backend->self, &info);
     struct saved_rows rows = {.length = backend->ops->length(backend->self),
-                              .logits = logits,
                               .answer_follows = borders,
                               .states = info.cache.state_bytes > 0,
                               .write = backend->ops->write_record,
@@ -63,9 +62,9 @@ static void commit(struct keeper *keeper, bool logits, const uint32_t *borders)
 }
 
 // Saves what is missing there. What there is to say goes to the next news.
-void keeper_commit(struct keeper *keeper, bool logits)
+void keeper_commit(struct keeper *keeper)
 {
-    commit(keeper, logits, NULL);
+    commit(keeper, NULL);
 }
 
 void keeper_save_text(struct keeper *keeper)
@@ -179,7 +178,7 @@ void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const ui
         return; // it was said why
     for (size_t i = turn->n_left; i > 0; i--)
         saved_drop(keeper->saved, turn->left[i - 1]);
-    commit(keeper, true, borders);
+    commit(keeper, borders);
 }
 
 void keeper_leave_answer(struct keeper *keeper, uint32_t position)
@@ -193,7 +192,7 @@ void keeper_save_read(struct keeper *keeper)
 {
     static const uint32_t none[MOE_BORDERS];
     if (keeper->saved && keeper->waits)
-        commit(keeper, true, none);
+        commit(keeper, none);
 }
 
 void keeper_save_system(struct keeper *keeper, const struct bytes *text, uint32_t number)
@@ -372,7 +371,7 @@ void keeper_save_as(struct keeper *keeper, const char *name)
     if (news->failed)
         snprintf(news->text, sizeof news->text, "%s", error.text);
     else if (keeper->unsaved || (!saved_is_kept(keeper->saved) && saved_manifest(keeper->saved)->next_part))
-        keeper_commit(keeper, false);
+        keeper_commit(keeper);
     if (!news->failed && keeper->hole) {
         news->failed = true;
         snprintf(news->text, sizeof news->text,
@@ -383,7 +382,7 @@ void keeper_save_as(struct keeper *keeper, const char *name)
 void keeper_close(struct keeper *keeper)
 {
     if (keeper->saved && (keeper->unsaved || saved_owes_cap(keeper->saved)))
-        keeper_commit(keeper, false);
+        keeper_commit(keeper);
     if (keeper->saved && !keeper->unsaved && manifest_unanswered(saved_manifest(keeper->saved))) {
         keeper->news.unanswered = true; // of this turn, or gone back to
         snprintf(keeper->news.name, sizeof keeper->news.name, "%s", saved_name(keeper->saved));

@@ -60,8 +60,8 @@ enum { KEEPER_UNREAD_SIZE = 160 };
 // What the next message reads of those, and /retry.
 void keeper_say_unread(char *out, size_t size, const struct keeper_unread *unread);
 
-// Saves what is missing on the disk; what there is to say goes to the news. logits: those after the last row, too.
-void keeper_commit(struct keeper *keeper, bool logits);
+// Saves what is missing on the disk; what there is to say goes to the news.
+void keeper_commit(struct keeper *keeper);
 void keeper_save_text(struct keeper *keeper); // the same without rows
 // Before the prompt is read, which may take minutes: its messages, so that whatever happens they are there. They stay
 // when the turn comes to nothing, as people who leave don't send them again; when another turn begins or the

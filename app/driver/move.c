@@ -102,7 +102,7 @@ void move_conversation(struct keeper *keeper, struct timeline *timeline, struct 
     if (saves && info.cache.state_bytes && timeline_has_part(timeline))
         keeper_save_text(keeper);
     else if (saves)
-        keeper_commit(keeper, false);
+        keeper_commit(keeper);
     else if (keeper->saved && !there)
         keeper_lose(keeper);
     size_t length = strlen(news->text); // what a commit says stands behind it

@@ -388,7 +388,7 @@ static void open_session(struct worker *worker, struct worker_session *session)
             timeline_restore(&worker->timeline, &session->ids, cached, keeper->short_of_states);
     }
     if (session->save && keeper->saved)
-        keeper_commit(keeper, false);
+        keeper_commit(keeper);
     tok_ids_release(&session->ids);
 }
 
@@ -516,7 +516,7 @@ static void take_turn(struct worker *worker, struct turn *turn)
     steps_end_turn(&worker->steps, context);
     // What fails here fails again, and is reported, when the next turn begins.
     if (saved)
-        keeper_commit(&worker->keeper, false);
+        keeper_commit(&worker->keeper);
     else if (worker->keeper.saved && (worker->keeper.unsaved || (begins && turn->again))) // the old answer is no end
         keeper_save_text(&worker->keeper);
     if (worker->keeper.saved)

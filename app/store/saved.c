@@ -298,7 +298,6 @@ static bool write_records(struct manifest *manifest, const struct saved_rows *ro
         struct moe_record record;
         slot.first = first;
         slot.count = record_end(manifest, first, end) - first;
-        slot.logits = rows->logits && first + slot.count == rows->length;
         fine = rows->write(rows->context, &slot, &record, err) == 0;
         slot.offset += fine ? record.bytes : 0;
         if (fine && !manifest_add_record(manifest, &record)) {

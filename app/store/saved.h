@@ -73,17 +73,15 @@ struct saved_tree {
 };
 bool saved_adopt(struct saved *saved, struct saved_tree tree);
 
-// Where the rows that are not on the disk yet are to be written.
+// Where the rows that are not on the disk yet are to be written, with the logits after the last one, if they are kept.
 struct saved_slot {
     const struct moe_record_io *io;
     uint64_t offset;
     uint32_t first, count;
-    bool logits; // those after the last row, too
     bool states; // no rows, but the states after the first `first` tokens
 };
 struct saved_rows {
-    uint32_t length; // that the engine holds
-    bool logits;
+    uint32_t length;               // that the engine holds
     bool answer_follows;           // these are a prompt's: what they push out is seen to with the answer's
     bool states;                   // the engine's layers have some: those of now are saved, too,
     uint32_t borders[MOE_BORDERS]; // and those after so many tokens, ascending, where it could stand; 0: none

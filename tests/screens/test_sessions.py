@@ -792,6 +792,18 @@ def test_branches_stay_and_are_gone_to():
     expect("(Version" not in said, "what was fed otherwise is no other message: %r" % said)
 
 
+def test_what_was_saved_later_or_forked_is_answered_again_without_a_token():
+    """The logits after the last message go with it."""
+    model = ["--plain", "--model", DEMO, "--device", "ref", "--temp", "0", "--max-tokens", "4"]
+    for begins, typed in (("--no-session",), "My name is Ada.\nWhat is my name?\n/save later\n"), (("--session", "forks"), "My name is Ada.\n/fork forked\n"):
+        same(run([*model, *begins], stdin=typed.encode()).returncode, 0)
+        name = typed.split()[-1]
+        said = run([*model, "--session", name], stdin=b"/retry\n", together=True).stdout.decode()
+        expect("Nothing needs to be read again." in said and "(Answer 2 of 2" in said and "(Read " not in said, said)
+        same(run(["sessions", "rm", name]).returncode, 0)
+    same(run(["sessions", "rm", "forks"]).returncode, 0)
+
+
 def test_without_a_session_branches_are_read_again():
     said = run(["--plain", "--no-session"] + script(ABC), stdin=b"one\n/retry\ntwo\n/tree 2\n/tree 5\nthree\n/fork x\n/save\n/tree 2\n/quit\n", together=True).stdout.decode()
     expect("This conversation is not saved; your next message reads 2 of its 12 tokens again" in said, "said: %r" % said)
