@@ -3,6 +3,7 @@
 #include "app/driver/turn.h"
 #include "app/util/format.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,12 @@ size_t turn_closing(const struct turn *turn, const struct backend *backend, cons
     return (backend->ops->end_id(backend->self, turn->raw) >= 0) + tok_sections_left(sections);
 }
 
+size_t turn_answer_room(const struct turn *turn, const struct backend *backend)
+{
+    struct tok_sections sections = backend->ops->sections(backend->self, turn->raw, turn->think);
+    return 1 + turn_closing(turn, backend, &sections);
+}
+
 int turn_encode(const struct turn *turn, const struct backend *backend, struct turn_result *result)
 {
     struct backend_prompt prompt = {.turns = turn->turns,
@@ -105,8 +112,6 @@ int turn_encode(const struct turn *turn, const struct backend *backend, struct t
                                     .begin = turn->position == 0,
                                     .raw = turn->raw,
                                     .think = turn->think};
-    struct tok_sections sections = backend->ops->sections(backend->self, turn->raw, turn->think);
-    result->answer_room = 1 + turn_closing(turn, backend, &sections);
     result->prompt_ends = calloc(turn->n_turns + 1, sizeof(size_t));
     if (!result->prompt_ends)
         return backend_fail(&result->err, MOE_NO_MEMORY, "no memory for the turn");
@@ -174,7 +179,7 @@ bool turn_has_room(const struct turn *turn, const struct turn_result *result)
 // Would a message of one letter fit?
 static int try_shorter(const struct turn *turn, const struct backend *backend, struct turn_result *result)
 {
-    struct turn_result tried = {.context_total = result->context_total};
+    struct turn_result tried = {.context_total = result->context_total, .answer_room = result->answer_room};
     struct tok_turn *last = &turn->turns[turn->n_turns - 1], was = *last;
     *last = (struct tok_turn){.role = was.role, .text = "a", .length = 1};
     int code = turn_encode(turn, backend, &tried);
@@ -191,6 +196,11 @@ int turn_does_not_fit(const struct turn *turn, const struct backend *backend, st
 {
     size_t count = result->prompt.count + result->answer_room, needed = turn->position + count;
     unsigned total = result->context_total;
+    if (turn->again)
+        return backend_fail(&result->err, MOE_CONTEXT_FULL,
+                            "the conversation up to this message has %" PRIu32
+                            " tokens of %u, which leaves no room for an answer",
+                            turn->position, total);
     int code = try_shorter(turn, backend, result);
     if (code)
         return code;

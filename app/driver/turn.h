@@ -107,6 +107,7 @@ int turn_reopen(struct turn *turn, const struct backend *backend, struct moe_err
 // How many tokens close an answer that ends where its sections stand. In some templates none does: the next message's
 // mark is the end.
 size_t turn_closing(const struct turn *turn, const struct backend *backend, const struct tok_sections *sections);
+size_t turn_answer_room(const struct turn *turn, const struct backend *backend); // result->answer_room
 // As the worker goes through a turn. Fills result->prompt and its ends. Returns 0 or a code with result->err.
 int turn_encode(const struct turn *turn, const struct backend *backend, struct turn_result *result);
 // The first of the turns that come to the same as what is known to be there, on the disk (NULL: none), too: their parts

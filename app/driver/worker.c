@@ -280,13 +280,14 @@ static int place(struct worker *worker, const struct turn *turn, struct turn_res
 {
     const struct tok_ids *prompt = &result->prompt;
     uint32_t same = 0;
+    result->answer_room = turn_answer_room(turn, &worker->backend);
     int code = turn->again ? 0 : turn_encode(turn, &worker->backend, result);
     if (code == 0 && stop_wanted(worker))
         code = MOE_CANCELLED;
-    bool follows = turn->position <= timeline_length(&worker->timeline); // else there is no place to cut at
-    if (code == 0 && follows && !turn->again &&
-        !turn_has_room(turn, result)) // of what is too long itself settle() says so
-        return turn->position > result->context_total ? 0 : turn_does_not_fit(turn, &worker->backend, result);
+    bool follows = turn->position <= timeline_length(&worker->timeline);  // else there is no place to cut at
+    bool itself = turn->position > result->context_total && !turn->again; // too long: settle() says so
+    if (code == 0 && follows && !turn_has_room(turn, result))
+        return itself ? 0 : turn_does_not_fit(turn, &worker->backend, result);
     if (code == 0)
         same = timeline_has(&worker->timeline, turn->position, &turn->known, prompt);
     if (turn->known.count && code == 0 && result->prompt_ends[turn->n_turns - 2] > same)
@@ -456,7 +457,7 @@ static void take_turn(struct worker *worker, struct turn *turn)
     uint32_t stopped_from = timeline_part_from(&worker->timeline, turn->position);
     result->asked = format_unix_time();
     code = code ? code : place(worker, turn, result);
-    bool fits = code != MOE_CONTEXT_FULL && (turn->again || turn_has_room(turn, result));
+    bool fits = code != MOE_CONTEXT_FULL && turn_has_room(turn, result);
     if (fits) // else the message before it, which may wait for an answer, still does
         keeper_leave_message(&worker->keeper);
     // What is refused leaves the last turn's figures as they are.

@@ -214,7 +214,8 @@ static void say_figures(struct talk *talk, const struct turn_result *result)
 // --context, up to the model's limit.
 static void say_full(struct talk *talk, const struct turn_result *result)
 {
-    bool kept = result->kept, before = kept || chat_exchanges(&talk->chat) > 1;
+    bool kept = result->kept, fed = !kept && chat_last_is_fed(&talk->chat); // there, and without room for an answer
+    bool before = kept || fed || chat_exchanges(&talk->chat) > 1;
     const struct backend_info *info = &talk->info;
     char limit[PLAN_LIMIT_SIZE], words[256] = "";
     bool at_limit = *plan_limit(limit, &(struct context_figures){info->max_context, info->context_limit, 0, 0});
@@ -222,17 +223,21 @@ static void say_full(struct talk *talk, const struct turn_result *result)
         bool is;
         const char *words;
     } helps[] = {
+        {fed, "it stays, /edit changes it"},
         {!kept && result->shorter_fits, "a shorter one fits"},
         {before, "/undo takes back messages"},
-        {!kept && !result->shorter_fits && chat_system(&talk->chat), "/system - removes the system message"},
+        {!kept && !fed && !result->shorter_fits && chat_system(&talk->chat), "/system - removes the system message"},
         {before, "/new starts over"},
         {!at_limit, "--context makes more room"},
     };
     for (size_t i = 0, used = 0; i < sizeof helps / sizeof helps[0]; i++)
         if (helps[i].is)
             used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", used ? ", " : "; ", helps[i].words);
-    talk_say(talk, "%s%s%s.%s%s%s", kept ? "Stopped: the context is full" : "Not sent: ", kept ? "" : result->err.text,
-             words, at_limit ? " " : "", limit, at_limit ? "." : "");
+    talk_say(talk, "%s%s%s.%s%s%s",
+             kept  ? "Stopped: the context is full"
+             : fed ? "Not answered: "
+                   : "Not sent: ",
+             kept ? "" : result->err.text, words, at_limit ? " " : "", limit, at_limit ? "." : "");
 }
 
 static void say_reason(struct talk *talk, const struct turn_result *result)

@@ -96,7 +96,9 @@ static void show_turns(struct talk *talk)
     for (size_t i = first; i < chat->n_turns; i++)
         talk_show_turn(talk, i);
     if (chat->n_turns && chat->turns[chat->n_turns - 1].role == TOK_USER)
-        talk_say(talk, "No answer to this message yet: /retry answers it, a new message replaces it.");
+        talk_say(talk, chat_tokens(chat) < talk->info.max_context
+                           ? "No answer to this message yet: /retry answers it, a new message replaces it."
+                           : "No answer to this message yet, and no room for one; a new message replaces it.");
 }
 
 static void on_opened(struct talk *talk, const struct session_news *news)

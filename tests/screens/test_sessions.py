@@ -536,6 +536,39 @@ def test_what_was_said_to_another_system_message_stays():
     same(run(["sessions", "rm", "sy"]).returncode, 0)
 
 
+def test_a_message_without_room_for_an_answer_stays():
+    """Saved with more room than there is now; it is not answered beyond the end of the context."""
+    message = "a message that is somewhat long and unanswered here yes"
+    t = chat("turn\nprefill 60000\n", "--session", "no-room")
+    t.send(message + "\r")
+    time.sleep(0.3)
+    t.send("\x03")
+    t.wait("Stopped", "You:")
+    leave(t)
+    tree = run(["sessions", "tree", "no-room"]).stdout
+    for room, more in ((40, ", and no room for one; a"), (59, ", and no room for one; a"), (60, ": /retry answers it, a")):
+        t = chat("context %d\n" % room + ECHO, "--session", "no-room", columns=300)
+        expect("No answer to this message yet%s new message replaces it." % more in t.output.decode(), t.output)
+        t.send("/retry\r")
+        t.wait("Not answered: the conversation up to this message has 59 tokens of %d, which leaves no room for an answer; it stays, /edit changes it, "
+               "/undo takes back messages, /new starts over, --context makes more room." % room, "You:")
+        leave(t)
+        same(run(["sessions", "tree", "no-room"]).stdout, tree)
+    t = chat("context 40\n" + ECHO, "--session", "no-room")
+    t.send("/retry\r")
+    t.wait("Not answered", "You:")
+    t.send("/edit short\r")
+    t.wait("short", "short", "Version 2 of 2", "You:")
+    leave(t)
+    t = chat("context 61\n" + ECHO, "--session", "no-room")
+    t.send("/tree 1\r")
+    t.wait(message, "You:")
+    t.send("/retry\r")
+    t.wait("Assistant:", "a\r\n", "Stopped: the context is full", "context 61 of 61", "You:")
+    leave(t)
+    same(run(["sessions", "rm", "no-room"]).returncode, 0)
+
+
 def test_a_stopped_message_stays_as_a_branch():
     for more in ((), ("--system", "Be kind.")):
         t = chat("turn\necho\nturn\nprefill 60000\nturn\nprefill 60000\nturn\nprefill 60000\nturn\necho\n", "--session", "stopped", *more, columns=120)
