@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -483,13 +482,7 @@ static uint64_t kept_bytes(const struct saved *saved)
 // A size to type behind --kv-cap, with which rows of so many bytes can become twice as many.
 static char *larger_cap(char *out, size_t size, uint64_t bytes)
 {
-    static const char *const units[] = {"", "KB", "MB", "GB", "TB", "PB", "EB"};
-    size_t unit = 0;
-    double amount = 2 * (double)bytes;
-    for (; amount > 999; amount /= 1000)
-        unit++;
-    snprintf(out, size, "%.0f%s", ceil(amount), units[unit]);
-    return out;
+    return format_bytes_typed(out, size, 2 * bytes);
 }
 
 // Over the cap by itself: gives up dead bytes first, then the other branches' rows. False: that is not enough, or

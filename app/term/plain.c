@@ -16,7 +16,6 @@
 #include "app/term/prompt.h"
 #include "app/term/recall.h"
 #include "app/term/typed.h"
-#include "app/util/format.h"
 #include "app/util/progress.h"
 #include "app/util/sanitize.h"
 #include "app/talk/export.h"
@@ -466,10 +465,10 @@ static void keep_typed(struct plain *plain, bool now)
 static void tell_of_paste(struct plain *plain)
 {
     size_t *left_out = &prompt_typed()->left_out;
-    char words[80];
+    char count[80], words[96];
     if (!*left_out)
         return;
-    snprintf(words, sizeof words, "(%zu control character%s left out of the paste.)", *left_out, format_s(*left_out));
+    snprintf(words, sizeof words, "(%s of the paste.)", typed_left_out_words(count, sizeof count, *left_out));
     *left_out = 0;
     face_say(plain, words);
 }

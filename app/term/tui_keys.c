@@ -7,7 +7,7 @@
 #include "app/talk/sessions.h"
 #include "app/term/term.h"
 #include "app/term/tui_parts.h"
-#include "app/util/format.h"
+#include "app/term/typed.h"
 
 void tui_forget_words(struct tui *tui)
 {
@@ -693,10 +693,10 @@ void tui_interrupt(struct tui *tui)
 static void tell_of_paste(struct tui *tui, const struct input_item *item)
 {
     const char *burst = item->kind == INPUT_BURST ? "taken for a paste, as it came at once; no line of it was run" : "";
-    char left_out[80] = "";
+    char count[80], left_out[96] = "";
     if (item->left_out)
-        snprintf(left_out, sizeof left_out, "%s%zu control character%s left out%s", *burst ? "; " : "", item->left_out,
-                 format_s(item->left_out), *burst ? "" : " of the paste");
+        snprintf(left_out, sizeof left_out, "%s%s%s", *burst ? "; " : "",
+                 typed_left_out_words(count, sizeof count, item->left_out), *burst ? "" : " of the paste");
     if (item->cut)
         tui_notice(tui, "paste cut at %d MiB", INPUT_PASTE_LIMIT >> 20);
     else if (*burst || *left_out)

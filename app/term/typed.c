@@ -3,11 +3,20 @@
 #include "app/term/typed.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "app/util/format.h"
+
 static const char paste_begin[] = "\033[200~", paste_end[] = "\033[201~";
 enum { MARK = sizeof paste_begin - 1 };
+
+char *typed_left_out_words(char *out, size_t size, size_t count)
+{
+    snprintf(out, size, "%zu control character%s left out", count, format_s(count));
+    return out;
+}
 
 void typed_release(struct typed *typed)
 {

@@ -17,6 +17,7 @@ struct typed {
     size_t left_out; // control characters of what was pasted; the caller's to say and to make 0
 };
 void typed_release(struct typed *typed);
+char *typed_left_out_words(char *out, size_t size, size_t count); // of a paste; returns `out`
 
 size_t typed_left(const struct typed *typed);                          // bytes that wait
 bool typed_add(struct typed *typed, const char *bytes, size_t length); // false: no memory, as if not typed

@@ -38,6 +38,16 @@ char *format_bytes_up(char *out, size_t size, uint64_t bytes)
     return format_bytes(out, size, bytes % step ? (bytes / step + 1) * step : bytes);
 }
 
+char *format_bytes_typed(char *out, size_t size, uint64_t bytes)
+{
+    char *space = strchr(format_bytes_up(out, size, bytes), ' ');
+    if (space && strcmp(space, " B") == 0)
+        *space = 0;
+    else if (space)
+        memmove(space, space + 1, strlen(space));
+    return out;
+}
+
 char *format_count(char *out, size_t size, uint64_t count)
 {
     static const char *const units[] = {"", " thousand", " million", " billion", " trillion"};

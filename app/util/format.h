@@ -12,7 +12,8 @@ enum { FORMAT_SIZE = 64 }; // enough for each of them
 char *format_bytes(char *out, size_t size, uint64_t bytes); // "0 B", "812 KB", "1.25 GB" (powers of 1000)
 // The same, rounded up: where it says how much is needed, that much is enough.
 char *format_bytes_up(char *out, size_t size, uint64_t bytes);
-char *format_count(char *out, size_t size, uint64_t count); // "812", "12.3 thousand", "1.25 million"
+char *format_bytes_typed(char *out, size_t size, uint64_t bytes); // that as a value of an option: "560", "11.5GB"
+char *format_count(char *out, size_t size, uint64_t count);       // "812", "12.3 thousand", "1.25 million"
 // A share of 0 to 1 in percent, "83", with digits behind the point; 100 is all of it, never what is only nearly so.
 char *format_percent(char *out, size_t size, double share, int digits);
 char *format_duration(char *out, size_t size, double seconds); // "0.4 s", "12 s", "3 min 5 s", "2 h 10 min"

@@ -112,15 +112,6 @@ char *plan_context(char *out, size_t size, const struct context_figures *figures
     return out;
 }
 
-// "11.5 GB" as a value of an option.
-static const char *as_typed(char *bytes)
-{
-    char *space = strchr(bytes, ' ');
-    if (space)
-        memmove(space, space + 1, strlen(space));
-    return bytes;
-}
-
 char *plan_limit(char out[PLAN_LIMIT_SIZE], const struct context_figures *figures)
 {
     *out = 0;
@@ -139,7 +130,7 @@ char *plan_warning(char *out, size_t size, const struct moe_cache_plan *plan, bo
             "The expert cache cannot hold the %" PRIu64
             " experts of one token, so each layer gets a fixed share of it; "
             "--expert-cache %s or more works better. ",
-            plan->token_experts, as_typed(format_bytes_up(a, sizeof a, plan->token_experts * plan->slot_bytes)));
+            plan->token_experts, format_bytes_typed(a, sizeof a, plan->token_experts * plan->slot_bytes));
     if (plan->direct_refused)
         add(out, size, "This file system has no direct I/O; experts are read through the page cache. ");
     if (host_cache_given && !plan->host_slots)

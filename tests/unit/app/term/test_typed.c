@@ -86,6 +86,13 @@ static void pastes_are_whole(struct harness *t)
     typed_release(&typed);
 }
 
+static void what_a_paste_lacks_is_counted(struct harness *t)
+{
+    char words[80];
+    CHECK_STR(t, typed_left_out_words(words, sizeof words, 1), "1 control character left out");
+    CHECK_STR(t, typed_left_out_words(words, sizeof words, 2), "2 control characters left out");
+}
+
 static void what_waits_as_text(struct harness *t)
 {
     static const struct {
@@ -145,11 +152,9 @@ static void what_stands_before_the_text_stays(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(bytes_come_in_their_order),
-        TEST(a_terminal_is_read_to_its_end),
-        TEST(what_is_put_in_front_is_taken_first),
-        TEST(pastes_are_whole),
-        TEST(what_waits_as_text),
+        TEST(bytes_come_in_their_order),           TEST(a_terminal_is_read_to_its_end),
+        TEST(what_is_put_in_front_is_taken_first), TEST(pastes_are_whole),
+        TEST(what_a_paste_lacks_is_counted),       TEST(what_waits_as_text),
         TEST(what_stands_before_the_text_stays),
     };
     return HARNESS_RUN(tests, argc, argv);

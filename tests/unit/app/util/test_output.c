@@ -35,6 +35,8 @@ static void numbers_for_people(struct harness *t)
     CHECK_STR(t, format_bytes_up(out, sizeof out, 998001), "999 KB");
     CHECK_STR(t, format_bytes_up(out, sizeof out, 999001), "1.00 MB");
     CHECK_STR(t, format_bytes_up(out, sizeof out, 24700000), "24.7 MB");
+    CHECK_STR(t, format_bytes_typed(out, sizeof out, 560), "560");
+    CHECK_STR(t, format_bytes_typed(out, sizeof out, 2 * 800001), "1.61MB"); // no less
     CHECK_STR(t, format_count(out, sizeof out, 36300000), "36.3 million");
     CHECK_STR(t, format_tokens(out, sizeof out, 1, 0), "1 token");
     CHECK_STR(t, format_tokens(out, sizeof out, 2, 7.25), "2 tokens, 7.2 tokens/s");
