@@ -506,7 +506,7 @@ bool moe_session_is_cancelled(const moe_session *session); // any thread
 // The group in which a prefill was cancelled is held where it is: the next prefill, if it begins with the same tokens
 // at the same place, goes on there, to the same bits; where no layer has states, the tokens that are the same do, if
 // they are half of it. Anything else that is fed, restored or cut before it lets go of it. Its tokens times the share
-// of their way that is done; 0: nothing is held.
+// of their way that is done; 0: nothing is held. While a prompt is read, of the group under way.
 double moe_session_held(const moe_session *session);
 void moe_session_resume(moe_session *session);
 
@@ -653,6 +653,9 @@ struct moe_telemetry {
 };
 // Of the last step; NULL before the first. Valid until the next call that feeds this session.
 const struct moe_telemetry *moe_session_telemetry(const moe_session *session);
+// Of the step under way of a prompt, as it is now: what its record would be if it was stopped here. For the progress of
+// a feed; NULL: no such step is under way. Valid until it is asked for again, or the step ends.
+const struct moe_telemetry *moe_session_so_far(moe_session *session);
 // What was read for this session's experts and is in no step's record yet, as a record of no step, tokens or time; what
 // is still on its way counts when it has arrived. From then on the records add up to moe_session_stats. NULL: no step
 // was yet, or another one came between. Valid until the next call that feeds this session.

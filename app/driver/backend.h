@@ -91,6 +91,7 @@ struct backend_ops {
     float (*probability)(void *self, const struct moe_candidate *likeliest, int32_t id); // as moe_probability
     // As moe_session_telemetry and moe_session_heat.
     const struct moe_telemetry *(*telemetry)(void *self);
+    const struct moe_telemetry *(*so_far)(void *self); // as moe_session_so_far
     const struct moe_telemetry *(*settle)(void *self); // as moe_session_settle
     const uint32_t *(*heat)(void *self);
     void (*clear_heat)(void *self);

@@ -657,6 +657,12 @@ static const struct moe_telemetry *fake_telemetry(void *self)
     return fake->steps.record.step ? &fake->steps.record : NULL;
 }
 
+static const struct moe_telemetry *fake_so_far(void *self)
+{
+    (void)self; // its steps take no time
+    return NULL;
+}
+
 static const struct moe_telemetry *fake_settle(void *self)
 {
     (void)self;
@@ -724,6 +730,7 @@ bool backend_fake_new(struct backend *backend, const char *script_file, struct m
         .candidates = fake_candidates,
         .probability = fake_probability,
         .telemetry = fake_telemetry,
+        .so_far = fake_so_far,
         .settle = fake_settle,
         .heat = fake_heat,
         .clear_heat = fake_clear_heat,

@@ -425,6 +425,11 @@ static const struct moe_telemetry *real_telemetry(void *self)
     return moe_session_telemetry(((struct real *)self)->session);
 }
 
+static const struct moe_telemetry *real_so_far(void *self)
+{
+    return moe_session_so_far(((struct real *)self)->session);
+}
+
 static const struct moe_telemetry *real_settle(void *self)
 {
     return moe_session_settle(((struct real *)self)->session);
@@ -476,6 +481,7 @@ bool backend_moe_new(struct backend *backend, const struct model_settings *setti
         .candidates = real_candidates,
         .probability = real_probability,
         .telemetry = real_telemetry,
+        .so_far = real_so_far,
         .settle = real_settle,
         .heat = real_heat,
         .clear_heat = real_clear_heat,

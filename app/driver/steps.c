@@ -81,7 +81,7 @@ static void count(struct steps *steps)
         .policy = all.policy,
     };
     memcpy(more.reason, all.reason, sizeof more.reason);
-    uint32_t context = backend->ops->length(backend->self);
+    uint32_t context = backend->ops->length(backend->self) + (uint32_t)(backend->ops->held(backend->self) + 0.5);
     *seen = now;
     pthread_mutex_lock(&steps->mutex);
     figures_count(&steps->figures, &more, steps->phase == STEPS_BETWEEN);
@@ -230,13 +230,19 @@ struct tally steps_tally(struct steps *steps)
     return tally;
 }
 
-// A long step is under way.
+// A long step may be under way: then the one before it has ended, and what it is so far is told.
 static void look_meanwhile(struct steps *steps)
 {
+    const struct backend *backend = steps->backend;
     uint64_t now = format_clock_ns();
     if (!is_due(steps, now))
         return;
+    const struct moe_telemetry *so_far = backend->ops->so_far(backend->self);
+    if (so_far)
+        free(end_at(steps, from_to(so_far->total_ns, so_far->ended_ns < now ? so_far->ended_ns : now)));
     pthread_mutex_lock(&steps->mutex);
+    if (so_far) // without memory it is not told before it has ended
+        figures_look(&steps->figures, so_far, steps->phase == STEPS_BETWEEN);
     look(steps, now);
     pthread_mutex_unlock(&steps->mutex);
 }
@@ -263,6 +269,10 @@ void steps_note(struct steps *steps)
         uint64_t before = from_to(steps->ended_ns, began);
         add_between(steps, steps->held, before);
         steps->held->total_ns += before;
+    } else {
+        pthread_mutex_lock(&steps->mutex);
+        figures_give_up(&steps->figures);
+        pthread_mutex_unlock(&steps->mutex);
     }
     steps->seen = step->step;
     steps->computed_ns = ended;

@@ -96,32 +96,12 @@ struct moe_telemetry *figures_clone(const struct moe_telemetry *record)
 void figures_release(struct figures *figures)
 {
     free(figures->last);
+    free(figures->under_way);
     for (int i = 0; i < FIGURES_SUMS; i++)
         free(figures->sums[i]);
     free(figures->heat);
     free(figures->tiers);
     *figures = (struct figures){0};
-}
-
-// Of all arrays or of none.
-static bool allocate(struct figures *figures, const struct moe_telemetry *like)
-{
-    if (figures->last)
-        return true;
-    struct figures made = {.last = make(like),
-                           .heat = calloc(heat_count(like), sizeof *made.heat),
-                           .tiers = calloc(heat_count(like), sizeof *made.tiers)};
-    bool fine = made.last && made.heat && made.tiers;
-    for (int i = 0; i < FIGURES_SUMS; i++)
-        fine = (made.sums[i] = make(like)) && fine;
-    memcpy(made.tallies, figures->tallies, sizeof made.tallies);
-    made.context = figures->context;
-    made.last_is_now = figures->last_is_now;
-    if (fine)
-        *figures = made;
-    else
-        figures_release(&made);
-    return fine;
 }
 
 static void clear(struct moe_telemetry *sum, const struct moe_telemetry *like)
@@ -136,6 +116,32 @@ static void clear(struct moe_telemetry *sum, const struct moe_telemetry *like)
     memset(sum->ns, 0, sizeof sum->ns);
     for (uint32_t i = 0; i < like->n_moe_layers; i++)
         layers[i] = (struct moe_layer_record){.layer = like->layers[i].layer};
+}
+
+// Of all arrays or of none. What was not there before is zeros.
+static bool allocate(struct figures *figures, const struct moe_telemetry *like)
+{
+    if (figures->last)
+        return true;
+    struct figures made = {.last = make(like),
+                           .under_way = make(like),
+                           .heat = calloc(heat_count(like), sizeof *made.heat),
+                           .tiers = calloc(heat_count(like), sizeof *made.tiers)};
+    bool fine = made.last && made.under_way && made.heat && made.tiers;
+    for (int i = 0; i < FIGURES_SUMS; i++)
+        fine = (made.sums[i] = make(like)) && fine;
+    for (int i = 0; i < FIGURES_SUMS && fine; i++)
+        clear(made.sums[i], like);
+    if (fine)
+        clear(made.last, like);
+    memcpy(made.tallies, figures->tallies, sizeof made.tallies);
+    made.context = figures->context;
+    made.last_is_now = figures->last_is_now;
+    if (fine)
+        *figures = made;
+    else
+        figures_release(&made);
+    return fine;
 }
 
 // Adds all counts, or with `sign` -1 takes them away.
@@ -204,17 +210,30 @@ void figures_settle(struct figures *figures, const struct moe_telemetry *rest, b
 
 bool figures_take(struct figures *figures, const struct moe_telemetry *step, bool between, const uint32_t *heat)
 {
-    bool first = !figures->last;
     if (!allocate(figures, step))
         return false;
+    figures->is_under_way = figures->is_under_way && figures->under_way->step > step->step;
     assign(figures->last, step);
     figures->last_is_now = !between;
-    for (int i = 0; i < FIGURES_SUMS && first; i++)
-        clear(figures->sums[i], step);
     take_into_sums(figures, step, 1, between);
     if (!between)
         figures_take_heat(figures, heat);
     return true;
+}
+
+bool figures_look(struct figures *figures, const struct moe_telemetry *so_far, bool between)
+{
+    if (!allocate(figures, so_far))
+        return false;
+    assign(figures->under_way, so_far);
+    figures->is_under_way = true;
+    figures->is_between = between;
+    return true;
+}
+
+void figures_give_up(struct figures *figures)
+{
+    figures->is_under_way = false;
 }
 
 void figures_count(struct figures *figures, const struct tally *more, bool between)
@@ -279,11 +298,21 @@ uint64_t figures_on_device(const struct figures *figures)
     return n;
 }
 
+static void take_under_way(struct figures *to, const struct figures *from)
+{
+    take_into_sums(to, from->under_way, 1, from->is_between);
+    if (from->is_between)
+        return;
+    assign(to->last, from->under_way);
+    to->last_is_now = to->last_is_under_way = true;
+}
+
 bool figures_copy(struct figures *to, const struct figures *from)
 {
     memcpy(to->tallies, from->tallies, sizeof to->tallies);
     to->context = from->context;
     to->last_is_now = from->last_is_now;
+    to->last_is_under_way = false;
     if (!from->last || !allocate(to, from->last))
         return false;
     assign(to->last, from->last);
@@ -291,5 +320,7 @@ bool figures_copy(struct figures *to, const struct figures *from)
         assign(to->sums[i], from->sums[i]);
     memcpy(to->heat, from->heat, heat_count(from->last) * sizeof *to->heat);
     memcpy(to->tiers, from->tiers, heat_count(from->last) * sizeof *to->tiers);
+    if (from->is_under_way)
+        take_under_way(to, from);
     return true;
 }

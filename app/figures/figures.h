@@ -30,11 +30,15 @@ enum figures_of { FIGURES_TURN, FIGURES_CONVERSATION, FIGURES_PROGRAM, FIGURES_N
 bool figures_add(struct moe_telemetry **sum, const struct moe_telemetry *step);
 void figures_take_away(struct moe_telemetry *sum, const struct moe_telemetry *part);
 
-// Zero-initialise. All records are clones and have the same dimensions; all are NULL before the first step, which not
-// every backend has. The tallies are what people and scripts are told.
+// Zero-initialise. All records are clones and have the same dimensions; all are NULL before the first step is taken or
+// looked at, which not every backend has. The tallies are what people and scripts are told.
 struct figures {
     struct moe_telemetry *last; // step
     bool last_is_now;           // it is of the turn, not of one before or between two
+    bool last_is_under_way;     // it has not ended; of copies
+    // The step under way, as it was looked at last, and whether that is between turns. Copies have it in their sums.
+    struct moe_telemetry *under_way;
+    bool is_under_way, is_between;
     // Sums by layer, without choices; `step` counts the steps and `rows` the tokens; shared_out: of one of them.
     struct moe_telemetry *sums[FIGURES_SUMS];
     struct tally tallies[FIGURES_SUMS];
@@ -50,12 +54,16 @@ bool figures_take(struct figures *figures, const struct moe_telemetry *step, boo
 void figures_settle(struct figures *figures, const struct moe_telemetry *rest, bool between);
 // What was counted beside the steps: tokens, their time, experts read ahead.
 void figures_count(struct figures *figures, const struct tally *more, bool between);
-// While a step is under way: what `heat` is meanwhile. Nothing before the first step.
+// What the step under way is so far: until it is taken, or given up, it counts in copies. False: no memory.
+bool figures_look(struct figures *figures, const struct moe_telemetry *so_far, bool between);
+void figures_give_up(struct figures *figures);
+// While a step is under way: what `heat` is meanwhile. Nothing before the first step was looked at.
 void figures_take_heat(struct figures *figures, const uint32_t *heat);
 void figures_begin_turn(struct figures *figures);
 void figures_begin_conversation(struct figures *figures);  // no turn of it has been yet
 uint64_t figures_on_device(const struct figures *figures); // how many experts are there
-// Overwrites *to, reusing its memory. False: there was no step yet, or no memory: then it has tallies alone.
+// Overwrites *to, reusing its memory, and has the step under way as the last one and in its sums. False: there was no
+// step yet, or no memory: then it has tallies alone.
 bool figures_copy(struct figures *to, const struct figures *from);
 
 #endif

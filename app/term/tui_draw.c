@@ -287,6 +287,7 @@ static void draw_stats(struct tui *tui)
         const struct moe_cache_plan *plan = &tui->talk.info.cache;
         const struct moe_telemetry *turn = figures->sums[FIGURES_TURN];
         struct pane_figures pane = {.now = tui->talk.state == TALK_ANSWERING ? last_step(figures) : turn,
+                                    .under_way = figures->last_is_under_way,
                                     .turn = turn,
                                     .totals = &figures->tallies[FIGURES_TURN],
                                     .since_start = &figures->tallies[FIGURES_PROGRAM],

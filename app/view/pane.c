@@ -145,6 +145,8 @@ static int put_split(struct cells *cells, int row, int rows, const struct pane_f
         return 0;
     if (now == figures->turn)
         cells_print(&at, STYLE_TEXT, "turn %.2f s:", (double)now->total_ns / 1e9);
+    else if (figures->under_way)
+        cells_print(&at, STYLE_TEXT, "step so far %.2f s:", (double)now->total_ns / 1e9);
     else
         cells_print(&at, STYLE_TEXT, "last %s %.1f ms:", now->decode ? "token" : "step", (double)now->total_ns / 1e6);
     for (int n = 0; n < MOE_INTERVALS; n++) {

@@ -16,6 +16,7 @@
 
 struct pane_figures {
     const struct moe_telemetry *now;          // the last step or, when it is over, the turn; NULL: no step yet
+    bool under_way;                           // that step has not ended
     const struct moe_telemetry *turn;         // its sums by layer, NULL: none
     const struct tally *totals, *since_start; // of the turn, and of all
     uint64_t cache_used_bytes, cache_bytes;   // memory for experts

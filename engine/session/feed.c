@@ -154,6 +154,7 @@ static int run_group(moe_session *session, const struct pass *pass, const struct
         telemetry_pass_over(&session->observer.telemetry, session->model->store);
     session->model->store_used_by = session;
     pass_begin(pass, begins);
+    session->under_way = pass->decode ? 0 : pass->rows;
     gpu_write(pass->gpu, session->scratch.buf[SCRATCH_IDS], 0, ids, pass->rows * sizeof *ids);
     struct pass with_borders = *pass;
     for (int i = MOE_BORDERS; i-- > 0;)
@@ -166,6 +167,7 @@ static int run_group(moe_session *session, const struct pass *pass, const struct
     if (!code)
         code = forward_end(pass, err);
     pass_end(pass, code);
+    session->under_way = 0;
     struct gpu_error device;
     bool fine = gpu_check(pass->gpu, &device) == 0;
     if (!code && !fine) // else what the device says of it comes second; it is clean for the next call

@@ -246,7 +246,8 @@ int moe_session_truncate(moe_session *session, uint32_t length, struct moe_err *
 
 double moe_session_held(const moe_session *session)
 {
-    return stream_worth(&session->stream.reach, session->held.rows, &session->model->package.shape);
+    uint32_t rows = session->under_way ? session->under_way : session->held.rows;
+    return stream_worth(&session->stream.reach, rows, &session->model->package.shape);
 }
 
 void moe_session_cancel(moe_session *session)
@@ -268,6 +269,23 @@ const struct moe_telemetry *moe_session_telemetry(const moe_session *session)
 {
     const struct telemetry *t = &session->observer.telemetry;
     return t->steps ? &t->records[t->shown] : NULL;
+}
+
+// Tokens of the group under way that count so far, as they would if it was stopped here: but for those that an earlier
+// step has counted.
+static uint32_t count_under_way(const moe_session *session)
+{
+    uint32_t worth = session->under_way ? (uint32_t)(moe_session_held(session) + 0.5) : 0;
+    return worth > session->held.counted ? worth - session->held.counted : 0;
+}
+
+const struct moe_telemetry *moe_session_so_far(moe_session *session)
+{
+    struct observer *observer = &session->observer;
+    const struct moe_telemetry *so_far = session->under_way ? observer_so_far(observer) : NULL;
+    if (so_far)
+        observer->telemetry.looked_at.rows = count_under_way(session);
+    return so_far;
 }
 
 const struct moe_telemetry *moe_session_settle(moe_session *session)
@@ -299,9 +317,9 @@ struct moe_stats moe_session_stats(const moe_session *session)
     struct moe_stats stats = session->stats;
     if (session->began_ns)
         add_counts(session, &stats);
-    if (session->reads_prompt && session->counted) {
-        stats.prefilled_tokens += session->counted;
-        stats.prefill_ns += session->counted_at_ns - session->began_ns;
+    if (session->reads_prompt && (session->counted || session->under_way)) {
+        stats.prefilled_tokens += session->counted + count_under_way(session);
+        stats.prefill_ns += (session->under_way ? clock_ns() : session->counted_at_ns) - session->began_ns;
     }
     stats.prefetch_policy = prefetch_name(session->routed.prefetch.acting);
     snprintf(stats.prefetch_reason, sizeof stats.prefetch_reason, "%s", session->routed.prefetch.reason);

@@ -43,6 +43,11 @@ bool observer_cancelled(void *observer)
     return atomic_load(((const struct observer *)observer)->cancel);
 }
 
+const struct moe_telemetry *observer_so_far(struct observer *o)
+{
+    return telemetry_so_far(&o->telemetry, o->gpu, o->store, o->in_layer ? o->layer : UINT32_MAX);
+}
+
 // The time, and what the store has read and was waited for.
 static struct pace_clock look_at_clock(const struct observer *o)
 {

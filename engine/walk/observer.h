@@ -65,6 +65,8 @@ struct observer_feed {
 void observer_begin(struct observer *observer, const struct observer_feed *about);
 // So many of its tokens are done.
 void observer_progress(const struct observer *observer, uint64_t tokens);
+// The record of the step under way as it is now, with all of its tokens as rows; see telemetry_so_far.
+const struct moe_telemetry *observer_so_far(struct observer *observer);
 // The cancel flag, as the store asks for it; `observer` is one.
 bool observer_cancelled(void *observer);
 

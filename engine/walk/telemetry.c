@@ -16,7 +16,8 @@ int telemetry_open(const struct shape *shape, const expert_store *store, struct 
     t->marks = calloc(t->most_marks, sizeof *t->marks);
     t->heat = calloc((size_t)n_layers * shape->n_routed_experts, sizeof *t->heat);
     t->seen = calloc(n_layers, sizeof *t->seen);
-    bool fine = t->heat && t->seen && t->marks;
+    t->so_far = calloc(n_layers, sizeof *t->so_far);
+    bool fine = t->heat && t->seen && t->so_far && t->marks;
     for (int i = 0; i < 2; i++) {
         t->layers[i] = calloc(n_layers, sizeof *t->layers[i]);
         t->choices[i] = calloc((size_t)n_layers * shape->top_k, sizeof *t->choices[i]);
@@ -46,6 +47,7 @@ void telemetry_release(struct telemetry *t)
     free(t->marks);
     free(t->heat);
     free(t->seen);
+    free(t->so_far);
     *t = (struct telemetry){0};
 }
 
@@ -81,6 +83,7 @@ void telemetry_begin(struct telemetry *t, gpu *g, const struct moe_telemetry *ab
     t->device = gpu_counters(g);
     t->n_marks = 0;
     t->rarely = false;
+    t->under_way = true;
     t->on = MOE_ON_HOST;
     t->began_ns = t->switched_ns = clock_ns();
 }
@@ -134,6 +137,7 @@ static void end(struct telemetry *t, gpu *g)
     step->ended_ns = t->switched_ns;
     step->step = ++t->steps;
     t->shown = !t->shown;
+    t->under_way = false;
 }
 
 void telemetry_end(struct telemetry *t, gpu *g)
@@ -148,18 +152,24 @@ void telemetry_end(struct telemetry *t, gpu *g)
     end(t, g);
 }
 
-// What the store has counted of the layer since its last record is this step's.
-static void take_counts(struct telemetry *t, uint32_t layer, const expert_store *store)
+// Adds what the store has counted of the layer since its last record. Returns its counts as they are now.
+static struct expert_layer_counts add_counts(const struct telemetry *t, uint32_t row, const expert_store *store,
+                                             struct moe_layer_record *record)
 {
-    uint32_t row = layer - draft(t)->first_moe_layer;
-    struct moe_layer_record *record = &t->layers[!t->shown][row];
     struct expert_layer_counts now, before = t->seen[row];
-    expert_store_layer(store, layer, &now);
+    expert_store_layer(store, record->layer, &now);
     record->wasted += (uint32_t)(now.wasted - before.wasted);
     record->bytes_disk += now.bytes_disk - before.bytes_disk;
     record->bytes_cached += now.bytes_cached - before.bytes_cached;
     record->bytes_device += now.bytes_device - before.bytes_device;
-    t->seen[row] = now;
+    return now;
+}
+
+// From now on that is this step's.
+static void take_counts(struct telemetry *t, uint32_t layer, const expert_store *store)
+{
+    uint32_t row = layer - draft(t)->first_moe_layer;
+    t->seen[row] = add_counts(t, row, store, &t->layers[!t->shown][row]);
 }
 
 static void take_all_counts(struct telemetry *t, const expert_store *store)
@@ -188,6 +198,28 @@ void telemetry_stop(struct telemetry *t, gpu *g, const expert_store *store)
     step->rows = 0;
     step->choices = NULL;
     end(t, g);
+}
+
+const struct moe_telemetry *telemetry_so_far(struct telemetry *t, gpu *g, const expert_store *store, uint32_t layer)
+{
+    if (!t->under_way)
+        return NULL;
+    struct moe_telemetry *so_far = &t->looked_at;
+    struct gpu_counts device = gpu_counters(g);
+    *so_far = *draft(t);
+    so_far->layers = memcpy(t->so_far, t->layers[!t->shown], so_far->n_moe_layers * sizeof *t->so_far);
+    for (uint32_t i = 0; i < so_far->n_moe_layers; i++)
+        add_counts(t, i, store, &t->so_far[i]);
+    if (layer != UINT32_MAX)
+        t->so_far[layer - so_far->first_moe_layer].wait_ns += t->wait_ns;
+    so_far->step = t->steps + 1;
+    so_far->choices = NULL; // whose weights are not known yet
+    so_far->ended_ns = clock_ns();
+    so_far->ns[t->on] += so_far->ended_ns - t->switched_ns;
+    so_far->total_ns = so_far->ended_ns - t->began_ns;
+    so_far->launches = device.launches - t->device.launches;
+    so_far->waits = device.waits - t->device.waits;
+    return so_far;
 }
 
 void telemetry_set_rows(struct telemetry *t, uint32_t rows)

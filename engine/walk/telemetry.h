@@ -37,10 +37,13 @@ struct telemetry {
         enum moe_interval of;
     } * marks;
     unsigned n_marks, most_marks;
-    bool unmarked;                // telemetry_mark does nothing
-    bool rarely;                  // the step is one of those that are looked at rarely
-    unsigned left;                // of those, how many come before the next that is
-    double shares[MOE_INTERVALS]; // of the time shared out, in the last one
+    bool unmarked;                   // telemetry_mark does nothing
+    bool rarely;                     // the step is one of those that are looked at rarely
+    unsigned left;                   // of those, how many come before the next that is
+    double shares[MOE_INTERVALS];    // of the time shared out, in the last one
+    bool under_way;                  // between telemetry_begin and its end
+    struct moe_layer_record *so_far; // [n_moe_layers], as telemetry_so_far gave them last
+    struct moe_telemetry looked_at;
 };
 
 int telemetry_open(const struct shape *shape, const expert_store *store, struct telemetry *telemetry,
@@ -58,6 +61,11 @@ void telemetry_stop(struct telemetry *telemetry, gpu *g, const expert_store *sto
 void telemetry_set_rows(struct telemetry *telemetry, uint32_t rows);
 // What the store has counted of any layer since its last record, as the record of no step: valid until the next begins.
 const struct moe_telemetry *telemetry_rest(struct telemetry *telemetry, const expert_store *store);
+// The record of the step under way as it is now, with the number that it will have; nothing of the step changes.
+// `layer`: whose experts are at work, UINT32_MAX: none's. NULL: no step is under way. Valid until it is asked for
+// again.
+const struct moe_telemetry *telemetry_so_far(struct telemetry *telemetry, gpu *g, const expert_store *store,
+                                             uint32_t layer);
 // The step under way waits for the device in its end only, or nearly so.
 void telemetry_look_rarely(struct telemetry *telemetry);
 // From now on time is `interval`'s. Returns whose it was.

@@ -18,8 +18,9 @@ struct played {
     uint32_t heat[LAYERS * EXPERTS];
     int32_t next;
     struct moe_stats stats;
-    uint8_t tier;              // of all experts
-    struct moe_telemetry rest; // with no layers: nothing to settle
+    uint8_t tier;                // of all experts
+    struct moe_telemetry rest;   // with no layers: nothing to settle
+    struct moe_telemetry so_far; // the step under way, without layers there is none
     unsigned looks;
     uint64_t sampling_ns;
 };
@@ -32,6 +33,17 @@ static void sleep_ns(uint64_t ns)
 static const struct moe_telemetry *telemetry(void *self)
 {
     return &((struct played *)self)->record;
+}
+
+static const struct moe_telemetry *so_far(void *self)
+{
+    const struct moe_telemetry *so_far = &((struct played *)self)->so_far;
+    return so_far->layers ? so_far : NULL;
+}
+
+static double held(void *self)
+{
+    return ((struct played *)self)->so_far.rows;
 }
 
 static const struct moe_telemetry *settle(void *self)
@@ -91,6 +103,8 @@ static uint32_t length(void *self)
 static const struct backend_ops ops = {.stats = stats,
                                        .length = length,
                                        .telemetry = telemetry,
+                                       .so_far = so_far,
+                                       .held = held,
                                        .settle = settle,
                                        .heat = heat,
                                        .clear_heat = clear_heat,
@@ -229,6 +243,73 @@ static void where_experts_are_is_looked_up_now_and_then(struct harness *t)
     played.tier = MOE_TIER_DISK;
     steps_end_turn(&steps, 0);
     CHECK(t, steps_figures(&steps, &figures) && figures.tiers[0] == MOE_TIER_DISK);
+    figures_release(&figures);
+    steps_release(&steps);
+}
+
+static void note_later(struct steps *steps)
+{
+    sleep_ns(STEPS_LOOK_NS + 1000000);
+    steps_note(steps);
+}
+
+// A prompt goes through the layers as one step, which may take minutes: it counts while it is under way, and once when
+// it has ended.
+static void a_step_under_way_counts(struct harness *t)
+{
+    struct played played;
+    struct backend backend;
+    struct steps steps;
+    struct figures figures = {.last = NULL};
+    play(&played, &backend);
+    played.record.step = 0;
+    steps_open(&steps, &backend);
+    steps.seen = 0;
+    steps_begin_turn(&steps, format_clock_ns());
+    struct moe_layer_record layers[LAYERS] = {{.layer = 0}, {.layer = 1}, {.layer = 2}};
+    for (uint32_t group = 0; group < 2; group++) {
+        uint32_t done = 8 * group;
+        uint64_t began = format_clock_ns();
+        memset(layers, 0, sizeof layers);
+        played.so_far = played.record;
+        played.so_far.decode = false;
+        played.so_far.choices = NULL;
+        played.so_far.layers = layers;
+        played.so_far.step = played.record.step + 1;
+        memset(played.so_far.ns, 0, sizeof played.so_far.ns);
+        for (uint32_t i = 1; i <= 2; i++) {
+            played.so_far.rows = 3 * i;
+            layers[0].n_from[MOE_FROM_DISK] = 5 * i;
+            layers[1].bytes_disk = 7000 * i;
+            played.so_far.ended_ns = format_clock_ns();
+            played.so_far.total_ns = played.so_far.ns[MOE_ON_DISK] = played.so_far.ended_ns - began;
+            note_later(&steps);
+            if (!CHECK(t, steps_figures(&steps, &figures) && figures.last_is_now && figures.last_is_under_way))
+                return;
+            for (int of = FIGURES_TURN; of <= FIGURES_PROGRAM; of++) {
+                const struct tally *tally = &figures.tallies[of];
+                CHECK(t, tally->rows == done + 3 * i && tally->misses == 10 * group + 5 * i);
+                CHECK_EQ(t, tally->bytes_read, 14000 * group + 7000 * i);
+                CHECK_EQ(t, figures.sums[of]->layers[0].n_from[MOE_FROM_DISK], 10 * group + 5 * i);
+            }
+            CHECK_EQ(t, figures.last->ns[MOE_ON_DISK], played.so_far.total_ns);
+            CHECK_EQ(t, figures.context, done + 3 * i);
+            CHECK_EQ(t, figures.tallies[FIGURES_NEXT].rows, 0);
+        }
+        played.so_far.rows = 8;
+        played.record = played.so_far; // it ends
+        memcpy(played.layers, layers, sizeof layers);
+        played.record.layers = played.layers;
+        played.so_far = (struct moe_telemetry){.layers = NULL};
+        played.stats.decoded_tokens += 8; // this backend's length
+        steps_note(&steps);
+        CHECK(t, steps_figures(&steps, &figures)); // while it is held, what was seen of it last stays
+        CHECK_EQ(t, figures.tallies[FIGURES_TURN].misses, 10 * group + 10);
+    }
+    free(steps_end(&steps));
+    CHECK(t, steps_figures(&steps, &figures) && figures.last_is_now && !figures.last_is_under_way);
+    CHECK(t, figures.tallies[FIGURES_TURN].rows == 16 && figures.tallies[FIGURES_TURN].misses == 20);
+    CHECK(t, figures.sums[FIGURES_TURN]->step == 2 && figures.context == 16);
     figures_release(&figures);
     steps_release(&steps);
 }
@@ -550,6 +631,7 @@ int main(int argc, char **argv)
         TEST(old_tokens_make_room),
         TEST(saving_is_its_own_part),
         TEST(where_experts_are_is_looked_up_now_and_then),
+        TEST(a_step_under_way_counts),
         TEST(heat_is_of_a_turn),
         TEST(a_turn_sums_itself_up),
         TEST(speed_is_of_the_time_between_tokens),

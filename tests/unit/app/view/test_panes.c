@@ -306,6 +306,12 @@ static void pane_adds_up(struct harness *t)
             cells_resize(&cells, rows, columns);
             pane_draw(&cells, &figures);
         }
+    struct moe_telemetry step = {.total_ns = 12340000000, .ns[MOE_ON_DISK] = 12340000000};
+    figures.now = &step;
+    figures.under_way = true;
+    cells_resize(&cells, 13, 60);
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 10), "step so far 12.34 s: reads 100.0 %");
     pane_draw(&cells, &(struct pane_figures){0});
     CHECK_STR(t, row_text(&cells, 0), "no experts used yet");
     cells_release(&cells);

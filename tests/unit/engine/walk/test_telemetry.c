@@ -283,6 +283,81 @@ static void a_stopped_step_leaves_what_it_did(struct harness *t)
     close_tiny(&o);
 }
 
+// What a feed's progress sees of its step.
+struct looks {
+    moe_session *session;
+    int n, n_inside; // looks, and those at which some tokens, but not all, counted
+    uint64_t uses, bytes, ns, tokens;
+    bool wrong;
+};
+
+static uint64_t uses_of(const struct moe_telemetry *step)
+{
+    uint64_t uses = 0;
+    for (uint32_t i = 0; i < step->n_moe_layers; i++)
+        for (int origin = 0; origin < MOE_ORIGINS; origin++)
+            uses += step->layers[i].n_from[origin];
+    return uses;
+}
+
+static void look_at_step(void *context, const struct moe_progress *progress)
+{
+    struct looks *looks = context;
+    const struct moe_telemetry *so_far = moe_session_so_far(looks->session);
+    struct moe_stats stats = moe_session_stats(looks->session);
+    looks->wrong |= !so_far && progress->done < N_TOKENS;
+    if (!so_far)
+        return;
+    uint64_t uses = uses_of(so_far), bytes = bytes_of(so_far);
+    uint32_t worth = (uint32_t)(moe_session_held(looks->session) + 0.5);
+    looks->wrong |= so_far->step != 1 || so_far->decode || so_far->choices || sum_ns(so_far) != so_far->total_ns;
+    looks->wrong |= so_far->rows != worth || stats.prefilled_tokens != worth || worth < progress->done;
+    looks->wrong |= stats.prefill_ns < so_far->total_ns || bytes > stats.bytes_read;
+    looks->wrong |= uses < looks->uses || bytes < looks->bytes || so_far->total_ns < looks->ns;
+    looks->wrong |= so_far->rows < looks->tokens;
+    looks->uses = uses;
+    looks->bytes = bytes;
+    looks->ns = so_far->total_ns;
+    looks->tokens = so_far->rows;
+    looks->n++;
+    looks->n_inside += so_far->rows > 0 && so_far->rows < N_TOKENS && uses > 0 && bytes > 0;
+}
+
+// The figures of a group are those of its step so far, and looking at them leaves its record as it is.
+static void a_step_under_way_can_be_looked_at(struct harness *t)
+{
+    uint64_t uses[2], bytes[2];
+    for (int looking = 0; looking < 2; looking++) {
+        struct opened o;
+        struct moe_err err;
+        int32_t ids[N_TOKENS];
+        if (!open_tiny(t, "ref", 0, &o))
+            return;
+        moe_session_close(o.session); // for one that reads them in one group, and nothing that comes by chance
+        struct moe_session_options options = {.prefill_chunk = 8, .prefill_group = 24, .prefetch = MOE_PREFETCH_OFF};
+        if (!CHECK_EQ(t, moe_session_open(o.model, &options, &o.session, &err), 0))
+            return;
+        for (int i = 0; i < N_TOKENS; i++)
+            ids[i] = i * 7 + 1;
+        struct looks looks = {.session = o.session};
+        struct moe_feed feed = {.ids = ids, .count = N_TOKENS, .context = &looks};
+        feed.progress = looking ? look_at_step : NULL;
+        CHECK(t, moe_session_so_far(o.session) == NULL);
+        CHECK_EQ(t, moe_session_prefill(o.session, &feed, &err), 0);
+        CHECK(t, moe_session_so_far(o.session) == NULL);
+        const struct moe_telemetry *step = moe_session_telemetry(o.session);
+        uses[looking] = uses_of(step);
+        bytes[looking] = bytes_of(step);
+        CHECK(t, step->rows == N_TOKENS && sum_ns(step) == step->total_ns);
+        CHECK_EQ(t, moe_session_stats(o.session).prefilled_tokens, N_TOKENS);
+        CHECK(t, !looks.wrong && looks.uses <= uses[looking] && looks.bytes <= bytes[looking]);
+        CHECK(t, !looking || (looks.n > 10 && looks.n_inside > 5));
+        close_tiny(&o);
+    }
+    CHECK_EQ(t, uses[0], uses[1]);
+    CHECK_EQ(t, bytes[0], bytes[1]);
+}
+
 // Once there is a session, reads stop it, and wait until the gate is open: whichever the walk waits for, it goes on.
 struct gate {
     _Atomic(moe_session *) session;
@@ -434,6 +509,7 @@ int main(int argc, char **argv)
         TEST(bytes_are_those_of_the_session),
         TEST(heat_counts_every_use),
         TEST(a_stopped_step_leaves_what_it_did),
+        TEST(a_step_under_way_can_be_looked_at),
         TEST(settling_counts_what_came_after_the_step),
         TEST(experts_are_one_launch_and_norms_none),
         TEST(sums_and_copies),
