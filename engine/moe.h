@@ -351,6 +351,7 @@ struct moe_cache_plan {
     bool direct_refused;         // asked for, but some file's system does not take it
     uint64_t disk_bytes_per_s;   // measured when the model was opened, with these readers; 0: it could not be, as where
                                  // a small model's files come from some cache
+    const char *disk_doubt;      // why it could not, in a few words; NULL: it could, or nobody tried
     uint64_t probed_bytes_per_s; // what the probe gave, wherever it came from: a first guess of what reads will take
     uint64_t cold_bytes;         // read for a token when no expert is in memory
     uint64_t state_bytes;        // of a session's states: it has them twice on the device

@@ -221,6 +221,7 @@ static char *speed_words(char out[ROOM_SPEED_SIZE], const struct moe_description
         speed.here = true;
         speed.cached = plan_cached(plan);
         speed.disk_bytes_per_s = (double)plan->disk_bytes_per_s;
+        speed.disk_doubt = plan->disk_doubt;
         return room_here_speed(out, &speed);
     }
     struct room_here here = room_here_look();

@@ -84,7 +84,10 @@ char *room_here_speed(char out[ROOM_SPEED_SIZE], const struct room_speed *speed)
         room_here_speeds(cold, sizeof cold, speed->cold_bytes, 0);
         room_here_speeds(full, sizeof full, speed->cold_bytes, speed->cached);
     }
-    const char *why = speed->here && speed->disk_bytes_per_s <= 0 ? " (this one could not be measured)" : "";
+    char why[96] = "";
+    if (speed->here && speed->disk_bytes_per_s <= 0)
+        snprintf(why, sizeof why, " (this one could not be measured%s%.40s)", speed->disk_doubt ? ": " : "",
+                 speed->disk_doubt ? speed->disk_doubt : "");
     snprintf(out, ROOM_SPEED_SIZE,
              "%s tokens/s with nothing cached, %s with the cache full: of %s%s, without the time to compute", cold,
              full, of, why);

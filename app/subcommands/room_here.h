@@ -37,11 +37,12 @@ struct room_speed {
     uint64_t cold_bytes;     // as in room_needed
     double cached;           // the share of experts that a full cache has
     bool here;               // the model is here: its disk was measured
-    double disk_bytes_per_s; // what came of that; 0: nothing that can be relied on
+    double disk_bytes_per_s; // what came of that; 0: nothing that can be relied on,
+    const char *disk_doubt;  // as why says; NULL: nobody knows
 };
 // "0.61 tokens/s with nothing cached, 1.3 or more with the cache full: of this disk, 7.00 GB/s, without the time to
 // compute"; of the disks above where this one's speed is not known. Returns `out`.
-enum { ROOM_SPEED_SIZE = 256 };
+enum { ROOM_SPEED_SIZE = 512 };
 char *room_here_speed(char out[ROOM_SPEED_SIZE], const struct room_speed *speed);
 
 #endif

@@ -13,7 +13,7 @@ struct dice {
 };
 
 // An expert of a MoE layer.
-static struct flight_order draw(struct dice *dice, void *target)
+static struct flight_order draw(struct dice *dice, void *target, void *owner)
 {
     const struct shape *s = dice->shape;
     uint32_t first = s->first_k_dense_replace;
@@ -22,8 +22,15 @@ static struct flight_order draw(struct dice *dice, void *target)
         .layer = first + pick / s->n_routed_experts,
         .expert = pick % s->n_routed_experts,
         .target = target,
-        .owner = target,
+        .owner = owner,
     };
+}
+
+// Of a read that took from one time to another, the part that came before a third, as if it had come evenly: reads that
+// share a disk end together, a wave of them after the other, so those that have ended by some time say little of it.
+static double part_before(uint64_t time, uint64_t from, uint64_t to)
+{
+    return to <= time ? 1 : from >= time ? 0 : (double)(time - from) / (double)(to - from);
 }
 
 static uint64_t rate(uint64_t bytes, uint64_t ns)
@@ -36,12 +43,13 @@ struct disk_probed disk_probe(struct flights *flights, const struct disk_probe *
     struct dice dice = {&flights->package->shape, probe->seed * UINT64_C(0x9E3779B97F4A7C15)};
     struct read_failure failure = {.result = READ_FULL};
     struct disk_probed probed = {0};
-    uint64_t half_bytes = 0, half_ns = 0;
+    uint64_t from[PROBE_TARGETS] = {0}, first = 0, spent = 0;
+    double half_bytes = 0;
     uint32_t under_way = 0;
     bool failed = false;
     uint64_t began = clock_ns();
     for (uint32_t i = 0; i < probe->n_targets && !failed; i++) {
-        struct flight_order order = draw(&dice, probe->targets[i]);
+        struct flight_order order = draw(&dice, probe->targets[i], &from[i]);
         failed = !flights_begin(flights, &order, &failure);
         under_way += !failed;
     }
@@ -49,36 +57,41 @@ struct disk_probed disk_probe(struct flights *flights, const struct disk_probe *
         struct flight *flight = flights_reap(flights, READER_FOREVER);
         if (flight->n_left)
             continue;
-        void *target = flight->owner;
-        uint64_t spent = clock_ns() - began;
+        uint64_t *since = flight->owner;
+        spent = clock_ns() - began;
+        first = first ? first : spent;
+        half_bytes += (double)flight->delivered * part_before(PROBE_NS / 2, *since, spent);
         probed.bytes += flight->delivered;
         probed.cached += flight->cached;
         failed |= flight->failure.result != READ_FULL;
         flights_done(flights, flight);
         under_way--;
-        if (!half_ns && spent >= PROBE_NS / 2) {
-            half_ns = spent;
-            half_bytes = probed.bytes;
-        }
         if (failed || spent > PROBE_NS)
             continue;
-        struct flight_order order = draw(&dice, target);
+        *since = spent;
+        struct flight_order order = draw(&dice, probe->targets[since - from], since);
         failed = !flights_begin(flights, &order, &failure);
         under_way += !failed;
     }
-    uint64_t spent = clock_ns() - began;
     probed.bytes_per_s = failed ? 0 : rate(probed.bytes, spent);
-    if (half_ns && half_ns < PROBE_NS) { // else the first read took all of the time
-        probed.first_half = rate(half_bytes, half_ns);
-        probed.rest = rate(probed.bytes - half_bytes, spent - half_ns);
+    if (first && first < PROBE_NS && spent > PROBE_NS / 2) { // else the first read took all of the time
+        probed.first_half = rate((uint64_t)half_bytes, PROBE_NS / 2);
+        probed.rest = rate(probed.bytes - (uint64_t)half_bytes, spent - PROBE_NS / 2);
     }
     return probed;
 }
 
-bool disk_probe_holds(const struct disk_probed *probed, uint64_t all_bytes)
+const char *disk_probe_doubt(const struct disk_probed *probed, uint64_t all_bytes)
 {
     enum { STEADY = 2, PLENTY = 64 << 20 };
     uint64_t a = probed->first_half, b = probed->rest;
-    bool steady = a && b ? a <= STEADY * b && b <= STEADY * a : probed->bytes >= PLENTY;
-    return probed->bytes_per_s && probed->cached <= probed->bytes / 20 && probed->bytes <= all_bytes / 2 && steady;
+    if (!probed->bytes_per_s)
+        return "a read failed";
+    if (probed->cached > probed->bytes / 20)
+        return "it is in the page cache";
+    if (probed->bytes > all_bytes / 2)
+        return "the model is too small";
+    if (a && b)
+        return a <= STEADY * b && b <= STEADY * a ? NULL : "its speed varied";
+    return probed->bytes >= PLENTY ? NULL : "too little came in time";
 }

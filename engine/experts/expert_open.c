@@ -291,7 +291,8 @@ static void choose_io(expert_store *store, const struct expert_store_options *op
     }
     flights_set_direct(&store->flights, direct);
     store->plan.probed_bytes_per_s = direct_rate;
-    store->plan.disk_bytes_per_s = disk_probe_holds(&past_cache, all) ? direct_rate : 0;
+    store->plan.disk_doubt = disk_probe_doubt(&past_cache, all);
+    store->plan.disk_bytes_per_s = store->plan.disk_doubt ? 0 : direct_rate;
 }
 
 static int open_flights(expert_store *store, const struct expert_store_options *options, struct moe_err *err)

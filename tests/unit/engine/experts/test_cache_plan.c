@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // From budgets to slots: sizes, shares and words for both tiers, what is refused and with which remedy, and the plan in
 // words.
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "engine/base/amounts.h"
+#include "engine/base/clock.h"
 #include "engine/experts/cache_plan.h"
 #include "engine/experts/disk_probe.h"
 #include "tests/harness.h"
@@ -227,36 +232,85 @@ static void sizes_may_take_all(struct harness *t)
     }
 }
 
+static bool holds(const struct disk_probed *probed, uint64_t all_bytes)
+{
+    return !disk_probe_doubt(probed, all_bytes);
+}
+
 // What is said to be the disk's speed is, or nothing is said.
 static void a_probe_holds_or_not(struct harness *t)
 {
     const uint64_t all = UINT64_C(8) << 30;
     struct disk_probed good = {
         .bytes_per_s = 2000000000, .bytes = 100000000, .cached = 4000000, .first_half = 1500000000, .rest = 2500000000};
-    CHECK(t, disk_probe_holds(&good, all));
-    CHECK(t, !disk_probe_holds(&good, 150000000)); // much of it was read twice
-    CHECK(t, disk_probe_holds(&good, 200000000) && !disk_probe_holds(&good, 199999998));
+    CHECK(t, holds(&good, all));
+    CHECK_STR(t, disk_probe_doubt(&good, 150000000), "the model is too small"); // much of it was read twice
+    CHECK(t, holds(&good, 200000000) && !holds(&good, 199999998));
     struct disk_probed bad = good;
     bad.cached = 5000000;
-    CHECK(t, disk_probe_holds(&bad, all));
+    CHECK(t, holds(&bad, all));
     bad.rest = 750000000; // half as fast
-    CHECK(t, disk_probe_holds(&bad, all));
+    CHECK(t, holds(&bad, all));
     bad.first_half = 375000000;
-    CHECK(t, disk_probe_holds(&bad, all));
+    CHECK(t, holds(&bad, all));
     bad.cached = 6000000;
-    CHECK(t, !disk_probe_holds(&bad, all));
+    CHECK_STR(t, disk_probe_doubt(&bad, all), "it is in the page cache");
     bad = good;
     bad.rest = 700000000; // others came in between
-    CHECK(t, !disk_probe_holds(&bad, all));
+    CHECK_STR(t, disk_probe_doubt(&bad, all), "its speed varied");
     bad = good;
     bad.bytes_per_s = 0;
-    CHECK(t, !disk_probe_holds(&bad, all));
+    CHECK_STR(t, disk_probe_doubt(&bad, all), "a read failed");
     bad = good;
     bad.first_half = bad.rest = 0; // a few reads of large experts, from a slow disk
-    CHECK(t, disk_probe_holds(&bad, all));
+    CHECK(t, holds(&bad, all));
     bad.bytes = 3000000; // or hardly any
     bad.cached = 0;
-    CHECK(t, !disk_probe_holds(&bad, all));
+    CHECK_STR(t, disk_probe_doubt(&bad, all), "too little came in time");
+}
+
+// Reads that share a disk: all that are under way end together, every 18 ms.
+static ptrdiff_t read_in_waves(void *context, int fd, void *target, size_t length, uint64_t offset)
+{
+    enum { WAVE_NS = 18000000 };
+    uint64_t began = *(const uint64_t *)context, since = clock_ns() - began;
+    ptrdiff_t got = pread(fd, target, length, (off_t)offset);
+    uint64_t left = (since / WAVE_NS + 1) * WAVE_NS - (clock_ns() - began);
+    nanosleep(&(struct timespec){.tv_nsec = (long)(left < WAVE_NS ? left : 0)}, NULL);
+    return got;
+}
+
+// A disk that reads evenly is measured, however few waves of reads there are in the time: what is on its way when half
+// of it is over has come in part.
+static void reads_that_end_together_are_steady(struct harness *t)
+{
+    enum { READERS = 8, SLOT = 1 << 20 };
+    struct package package;
+    struct flights flights;
+    struct moe_err err;
+    uint64_t began = clock_ns();
+    struct flights_options options = {
+        .n_flights = READERS, .readers = READERS, .read = read_in_waves, .read_context = &began};
+    if (!CHECK_EQ(t, package_open("tests/golden/tiny-a/package", &package, &err), 0) ||
+        !CHECK_EQ(t, flights_open(&flights, &package, &options, &err), 0))
+        return;
+    struct disk_probe probe = {.n_targets = READERS, .seed = 1};
+    bool fine = package_slot_bytes(&package) <= SLOT;
+    for (int i = 0; i < READERS; i++)
+        fine = (probe.targets[i] = aligned_alloc(4096, SLOT)) && fine;
+    struct disk_probed probed = {0};
+    for (int i = 0; i < 3 && CHECK(t, fine); i++) { // others may compute meanwhile
+        if (i && !disk_probe_doubt(&probed, UINT64_MAX))
+            break;
+        began = clock_ns();
+        probed = disk_probe(&flights, &probe);
+    }
+    CHECK(t, probed.bytes_per_s > 0 && probed.first_half > 0 && probed.rest > 0);
+    CHECK(t, disk_probe_doubt(&probed, UINT64_MAX) == NULL);
+    for (int i = 0; i < READERS; i++)
+        free(probe.targets[i]);
+    flights_close(&flights);
+    package_release(&package);
 }
 
 static void plans_in_words(struct harness *t)
@@ -362,8 +416,8 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(sizes_may_take_all),      TEST(budgets_of_two_tiers),    TEST(budgets_of_one_tier),
         TEST(amounts_to_type),         TEST(refusals_say_what_works), TEST(sizes_waste_little),
-        TEST(sizes_share_the_budgets), TEST(a_probe_holds_or_not),    TEST(plans_in_words),
-        TEST(room_in_words),
+        TEST(sizes_share_the_budgets), TEST(a_probe_holds_or_not),    TEST(reads_that_end_together_are_steady),
+        TEST(plans_in_words),          TEST(room_in_words),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
