@@ -263,12 +263,18 @@ void talk_do_new(struct talk *talk, const struct line *line)
 
 void talk_say_unread(struct talk *talk, const char *command)
 {
-    if (!chat_exchanges(&talk->chat))
+    const struct chat *chat = &talk->chat;
+    bool unanswered = chat_exchanges(chat) == 1 && chat->turns[chat->n_turns - 1].role == TOK_USER;
+    if (!chat_exchanges(chat))
         talk_refuse(talk, "Nothing to %s yet.", command);
+    else if (unanswered) // of what is read next it need not be a part
+        talk_refuse(talk,
+                    "Nothing to %s yet: your message has no answer; /retry answers it, a new message replaces it.",
+                    command);
     else
         talk_refuse(talk, "Not yet: %s; your next message has it read, then /%s.",
-                    chat_system_waits(&talk->chat) ? "the system message changed, and with it the whole conversation"
-                                                   : "all of this conversation is still to be read here",
+                    chat_system_waits(chat) ? "the system message changed, and with it the whole conversation"
+                                            : "all of this conversation is still to be read here",
                     command);
 }
 

@@ -111,6 +111,8 @@ def test_ctrl_c_before_the_answer_leaves_the_message():
     time.sleep(0.3)
     t.interrupt()
     t.wait("Stopping ...", "Stopped before the answer; the message stays, /retry answers it", "You:")
+    t.send("/fork other\r")  # nothing of the message is the conversation's, nor need it ever be
+    t.wait("Nothing to fork yet: your message has no answer; /retry answers it, a new", "message replaces it.", "You:")
     t.send("/retry\r")
     t.wait("You: go", "Assistant:", "go\r\n", "You:")
     leave(t)
