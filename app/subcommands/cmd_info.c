@@ -371,7 +371,8 @@ static bool foresee(struct moe_description *about, const char *path, const struc
     struct moe_err own = *err;
     struct figures figures = {.refused = "its weights are not here"};
     if (err->cause == MOE_CAUSE_CONSUMED || moe_foresee(path, about, &own)) { // all of it was here once
-        if (is_json(path))                                                    // it was never a model's own file
+        // A config.json was never a model's own file; and who lacks files need not get them to hear what else is wrong.
+        if (is_json(path) || (err->code == MOE_NOT_FOUND && own.code != MOE_NOT_FOUND))
             *err = own;
         return false;
     }

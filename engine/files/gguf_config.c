@@ -311,8 +311,8 @@ static void read_heads(struct maker *m)
     add_count(m, "qk_nope_head_dim", f->failed ? 0 : both - rope);
     add_count(m, "v_head_dim",
               gguf_fields_integer(f, mla ? ".attention.value_length_mla" : ".attention.value_length", any_count));
-    bool keyed = m->set->head_only || strcmp(f->architecture, glm5_next) == 0 || is_kimi(m); // else older than the key
-    if (keyed ? !has(m, ".attention.q_lora_rank") : has_block(m, 0, "attn_q.weight"))
+    bool keyed = m->set->head_only || strcmp(f->architecture, glm5_next) == 0 || is_kimi(m);  // else older than the key
+    if (keyed ? !count_or(m, ".attention.q_lora_rank", 0) : has_block(m, 0, "attn_q.weight")) // none, or 0, is none
         document_add_null(&m->document, m->config, "q_lora_rank");
     else
         add_count(m, "q_lora_rank", gguf_fields_integer(f, ".attention.q_lora_rank", any_count));

@@ -145,15 +145,31 @@ static int foresee_config(const char *config_path, const char *directory, struct
 
 // ---- The beginning of a GGUF
 
+// Which part of a split one it is: by its name, or, where it has lost that, by what it says itself. False: of none.
+static bool find_part(const struct gguf_set *set, const char *name, struct gguf_part *part)
+{
+    uint64_t number, count;
+    const struct gguf_value *no = gguf_find(&set->head, "split.no"), *of = gguf_find(&set->head, "split.count");
+    *part = (struct gguf_part){.count = 1};
+    if (gguf_part_parse(name, part))
+        return true;
+    if (!no || !of || no->array || of->array || !gguf_integer_at(no, 0, &number) || !gguf_integer_at(of, 0, &count))
+        return false;
+    if (count < 2 || count > UINT32_MAX || number >= count)
+        return false;
+    *part = (struct gguf_part){.number = (uint32_t)number + 1, .count = (uint32_t)count};
+    return true;
+}
+
 static int describe_head(struct gguf_set *set, struct moe_description *d, struct moe_err *err)
 {
     struct json_object *config;
     struct shape shape;
-    struct gguf_part part = {.count = 1};
+    struct gguf_part part;
     const char *name = file_base_name(set->files[0].path);
-    bool split = gguf_part_parse(name, &part);
+    bool split = find_part(set, name, &part);
     if (split && part.number != 1)
-        return moe_fail_file(err, MOE_FORMAT, set->files[0].path, 0,
+        return moe_fail_file(err, MOE_NOT_FOUND, set->files[0].path, 0,
                              "is not the first part, which says what the model is");
     set->head_only = split && part.count > 1;
     int code = gguf_config_read(set, &config, &shape, err);

@@ -364,9 +364,34 @@ def test_info_of_a_first_part_says_where_its_bits_are_from():
         whole[24:24] = struct.pack("<Q", len(key)) + key + struct.pack("<IH", 2, value)
     path = os.path.join(folder, "y-00001-of-00002.gguf")
     with open(path, "wb") as out:
-        out.write(whole)
+        out.write(whole + bytes(64))  # the tensors begin later now
     shown = run(["info", path])
     expect(b"a guess from the experts in this part" in shown.stdout, "%r" % shown)
+    # It is one by its keys, whatever its name is; so its tensors are not all that there are.
+    renamed = json.loads(run(["info", shutil.copy(path, os.path.join(folder, "renamed.gguf")), "--json"]).stdout)
+    own = json.loads(run(["info", path, "--json"]).stdout)
+    same((renamed["layout"], own["layout"]), ("GGUF, part 1 of 2",) * 2)
+    same(*([about[key] for key in ("all_experts_bytes", "resident_bytes", "package_bytes")] for about in (renamed, own)))
+    shown = run(["info", os.path.join(folder, "renamed.gguf")])
+    expect(b"is part 1 of 2, but not named so; give all parts their names back" in shown.stdout and b"download  " not in shown.stdout, "%r" % shown)
+
+
+def test_info_of_a_first_part_without_a_q_lora():
+    """That there is none some say by 0, as where the key is left out. What can't be is said, though other parts lack."""
+    folder = tempfile.mkdtemp(dir=SCRATCH)
+    with open(os.path.join(GOLDEN, "gguf-v3-ud", "checkpoint", "v3-ud-00001-of-00003.gguf"), "rb") as file:
+        head = bytearray(file.read())
+    at = head.index(b"deepseek2.attention.q_lora_rank") + len(b"deepseek2.attention.q_lora_rank") + 4
+    for rank in (0, 7):
+        struct.pack_into("<I", head, at, rank)
+        path = os.path.join(folder, "q%d-00001-of-00003.gguf" % rank)
+        with open(path, "wb") as out:
+            out.write(head)
+        shown = run(["info", path])
+        if rank:
+            told(shown, 3, "q_lora_rank")
+        else:
+            expect(shown.returncode == 0 and b"GGUF, part 1 of 3" in shown.stdout and b"q rank" not in shown.stdout, "%r" % shown)
 
 
 def test_info_tells_what_a_repository_holds():
