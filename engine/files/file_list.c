@@ -333,6 +333,8 @@ static bool is_heading(struct word first, const char *at, const char *end)
     bool hf = first.length >= 9 && memcmp(first.at, "[dry-run]", 9) == 0;
     bool titles = first.length == 4 && memcmp(first.at, "File", 4) == 0 && last.length == 8 &&
                   memcmp(last.at, "download", 8) == 0;
+    titles |=
+        first.length == 4 && memcmp(first.at, "FILE", 4) == 0 && last.length == 4 && memcmp(last.at, "SIZE", 4) == 0;
     while (at < end && (*at == '-' || *at == ' '))
         at++;
     return total || hf || titles || at == end;

@@ -62,6 +62,12 @@ static void lines_of_programs(struct harness *t)
               told("[dry-run] Will download 2 files (out of 3) totalling 23G.\nFile      Bytes to download\n"
                    "--------- ----------------- \r\na.json    -\nb.gguf    22.9G\n"),
               "a.json=? b.gguf=22900000000");
+    for (int wide = 0; wide < 2; wide++) // of a newer one, as wide as its longest name or not
+        CHECK_STR(
+            t,
+            told(wide ? "[dry-run] Will download 2 files.\nFILE   SIZE  \n------ ------\na.json -     \nb.gguf 22.9G \n"
+                      : "FILE SIZE\na.json -\nb.gguf 22.9G\n"),
+            "a.json=? b.gguf=22900000000");
     CHECK_STR(t, told("12 a.gguf\r\n4.3 GB b.gguf\n1.5KiB\tc c.gguf\nd.gguf 9\n./e.gguf\n\n"),
               "a.gguf=12 b.gguf=4300000000 c c.gguf=1536 d.gguf=9 e.gguf=?");
 }
