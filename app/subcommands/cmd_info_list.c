@@ -253,7 +253,10 @@ static void print_best(const struct offers *offers)
     printf("%-18s", fits ? "fetch" : "does not fit");
     print_clean(base_of(best->model));
     printf("%s%s, %s%s%s\n", *best->model->mix ? ", " : "", best->model->mix,
-           best->model->parts == 1 ? "one file" : "all its parts", best->needs.bytes ? ", " : "",
+           best->model->parts == 1 ? "one file" : "all its parts",
+           !best->needs.bytes   ? ""
+           : best->model->sized ? ", "
+                                : ", ~",
            best->needs.bytes ? format_bytes(size, sizeof size, best->needs.bytes) : "");
     printf("%-18s%s\n", "",
            !fits                ? "the smallest of these; there is no room here for any"

@@ -310,9 +310,15 @@ bool moe_listed_needs(const struct moe_listed *model, struct moe_listed_needs *n
     needs->converted = !model->gguf && bits > WIDE && strcmp(model->mix, "8bit") != 0;
     if (needs->converted)
         bits = FORESEE_BITS_CONVERTED;
-    needs->experts_bytes = (uint64_t)(experts * bits / 8);
+    double resident_bits = bits > RESIDENT_BITS ? bits : RESIDENT_BITS, fits = 1;
+    double routed = experts * bits / 8, resident = (weights - experts) * resident_bits / 8;
+    if (!needs->converted && model->sized) // both together are what the files are
+        fits = (double)model->bytes / (routed + resident);
+    else if (!needs->converted)
+        needs->bytes = (uint64_t)(routed + resident);
+    needs->experts_bytes = (uint64_t)(routed * fits);
     needs->cold_bytes = needs->experts_bytes / shape->n_routed_experts * shape->top_k;
-    needs->resident_bytes = (uint64_t)((weights - experts) * (bits > RESIDENT_BITS ? bits : RESIDENT_BITS) / 8);
+    needs->resident_bytes = (uint64_t)(resident * fits);
     return true;
 }
 

@@ -70,9 +70,13 @@ static void known_names_have_needs(struct harness *t)
                    &l))
         return;
     CHECK_STR(t, l.models[0].shape.name, "DeepSeek-V3");
-    CHECK(t, l.models[1].pattern[3] == 'Q' && moe_listed_needs(&l.models[1], &n)); // of V3: 12.3 GB a token
+    CHECK(t, l.models[1].pattern[3] == 'Q' && moe_listed_needs(&l.models[1], &n)); // of V3: 12.1 GB a token
     CHECK(t,
-          n.cold_bytes > 12200000000 && n.cold_bytes < 12500000000 && n.resident_bytes > 10000000000 && !n.converted);
+          n.cold_bytes > 12000000000 && n.cold_bytes < 12500000000 && n.resident_bytes > 10000000000 && !n.converted);
+    CHECK(t, n.experts_bytes + n.resident_bytes <= n.bytes && n.experts_bytes + n.resident_bytes + 2 >= n.bytes);
+    struct moe_listed named = l.models[1]; // without its size, too
+    named.sized = false;
+    CHECK(t, moe_listed_needs(&named, &n) && n.experts_bytes + n.resident_bytes <= n.bytes);
     CHECK(t, !moe_listed_needs(&l.models[0], &n)); // far too small for V3, whatever it is called
     CHECK(t, moe_listed_needs(&l.models[2], &n) && n.bytes > 700000000000 && n.bytes < 720000000000);
     struct moe_listed part = l.models[1], dense = l.models[1], unknown = l.models[1];
