@@ -83,8 +83,8 @@ struct result {
     double read_share[MAX_RUNS];                // of the prompt's time, that its reads would take at the raw speed
     double ratio[MAX_RUNS];                     // of a token's time to its bound
     double reads_ratio[MAX_RUNS];               // to its reads alone; 0: they are not what takes its time
-    double drift[MAX_RUNS];                     // of the disk's speed, between the prompt and the answer
-    struct moe_telemetry sums;                  // of decoded tokens, all runs
+    double drift[MAX_RUNS];    // of the disk's speed, between the prompt and the answer; 0: as stream's
+    struct moe_telemetry sums; // of decoded tokens, all runs
     double hits, asked, bytes_read, bytes_cached, bytes_device; // cached: of those read, from the page cache
     size_t runs;
     uint64_t hash;
@@ -110,7 +110,8 @@ struct stream {
     double disk[N_DEPTHS], copy; // bytes a second; copy 0: none is needed
     double from_device;          // of what was read for these, the share that the disk delivered; < 0: not known
     bool direct;                 // how the disk was measured
-    double drift;                // the disk's speed beside the row that is measured, to what it was then
+    double drift;                // the disk's speed beside the row that is measured, to what it was then;
+    bool drifts;                 // false: it was not measured again, and is taken for the same
     struct alone from_disk, from_host;
     struct calibration calibration;
     uint64_t hash; // of the first answer, 0: none yet
@@ -224,6 +225,7 @@ static int measure_drift(struct stream *stream, moe_model *model)
     double now = 0;
     bool same_way = plan.direct == stream->direct && stream->disk[depth] > 0;
     int code = plan.all || !same_way ? 0 : moe_model_measure_reads(model, &how, &now, &stream->err);
+    stream->drifts = now > 0;
     stream->drift = now > 0 ? now / stream->disk[depth] : 1;
     return code;
 }
@@ -291,7 +293,7 @@ static int measure_once(struct stream *stream, moe_model *model, const struct va
     result->prefill[result->runs] = json_out_rate(feed.count, took_ns);
     result->read_share[result->runs] = json_out_rate(moe_session_stats(session).bytes_read, took_ns) /
                                        fastest_reads(stream, moe_model_cache(model).readers);
-    result->drift[result->runs] = stream->drift;
+    result->drift[result->runs] = stream->drifts ? stream->drift : 0;
     if (code == 0)
         code = answer(stream, model, session, result);
     result->runs += code == 0;
@@ -455,7 +457,8 @@ static void print_columns(struct stream *stream)
         "  read %%: the share of the prompt's time that its reads need at the speeds above. bound x: a token's time, "
         "as a multiple of the best that the speeds above allow (see moechat(1)); reads x: as a multiple of its reads "
         "alone, where they take %d times the compute. 1.00 is as fast as those speeds allow, 1.10 the goal. now %%: "
-        "the speed of reads during this row, compared with the one above. disk, cached: what a token read from the "
+        "the speed of reads during this row, compared with the one above; - where they go another way than those, or "
+        "none is needed. disk, cached: what a token read from the "
         "disk, and what was in the page cache.\n",
         READS_RULE);
     stream_table_head(stream->columns);
@@ -484,7 +487,7 @@ static void add_row(struct json_out *out, const struct stream_row *row, const st
         if (stream_is_engines(i))
             json_out_real(out, figures_interval_name((enum moe_interval)i), row->ms[i]);
     json_out_close(out, '}');
-    json_out_real(out, "reads_now_to_first", row->drift);
+    json_out_real(out, "reads_now_to_first", row->drift > 0 ? row->drift : NAN); // null: not measured
     json_out_real(out, "time_to_bound", row->ratio);
     json_out_flag(out, "bound_holds", !stream_is_beaten(row->ratio));
     json_out_real(out, "time_to_reads", row->reads_ratio > 0 ? row->reads_ratio : NAN); // null: they don't bound it
@@ -517,6 +520,7 @@ static void print_row(struct stream *stream, const char *name, const moe_model *
         return;
     }
     stream->beaten |= stream_is_beaten(row.ratio) || stream_is_beaten(row.reads_ratio);
+    stream->beaten |= stream_is_beaten(stream_time_to_reads(row.read_share));
     stream_table_row(stream->columns, &row);
     fflush(stdout);
 }

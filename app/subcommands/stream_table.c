@@ -13,12 +13,13 @@
 static const struct {
     const char *name, *unit;
     int width, decimals;
-    bool is_bound; // the time as a multiple of one
+    bool lacks; // where it is 0, it was not measured, or there is none
 } columns_of[] = {
-    {"cache", "", 8, 0, false},          {"prefill", "tokens/s", 9, 1, false}, {"read", "%", 6, 1, false},
+    {"cache", "", 8, 0, false},          {"prefill", "tokens/s", 9, 1, false}, {"read", "%", 8, 1, false},
     {"decode", "tok/s", 8, 2, false},    {"hits", "%", 6, 1, false},           {"disk", "MB/token", 9, 2, false},
     {"cached", "MB/token", 9, 2, false}, {"copied", "MB/token", 9, 2, false},  {"waits", "/token", 7, 1, false},
-    {"bound", "x", 7, 2, true},          {"reads", "x", 7, 2, true},           {"now", "%", 5, 0, false}};
+    {"bound", "x", 7, 2, true},          {"reads", "x", 7, 2, true},           {"now", "%", 5, 0, true}};
+enum { READ = 2, BOUND = 9, READS = 10 }; // those with a bound
 enum { N_COLUMNS = sizeof columns_of / sizeof columns_of[0], NAME_WIDTH = 24, TIME_WIDTH = 10, TEXT_COLUMNS = 120 };
 static const char times_head[] = "about so many ms of a token on";
 
@@ -27,6 +28,11 @@ typedef char row_values[N_COLUMNS][FORMAT_SIZE]; // in the order of the columns
 bool stream_is_beaten(double time_to_bound)
 {
     return time_to_bound > 0 && time_to_bound < 0.95;
+}
+
+double stream_time_to_reads(double read_share)
+{
+    return read_share > 0 ? 1 / read_share : 0;
 }
 
 bool stream_is_engines(int interval)
@@ -125,12 +131,14 @@ void stream_table_row(int columns, const struct stream_row *row)
                                        row->ratio,
                                        row->reads_ratio,
                                        100 * row->drift};
+    const double to_bound[N_COLUMNS] = {
+        [READ] = stream_time_to_reads(row->read_share), [BOUND] = row->ratio, [READS] = row->reads_ratio};
     for (int i = 0; i < N_COLUMNS; i++)
-        if (columns_of[i].is_bound && !(numbers[i] > 0))
+        if (columns_of[i].lacks && !(numbers[i] > 0))
             snprintf(values[i], FORMAT_SIZE, "-");
         else
             snprintf(values[i], FORMAT_SIZE, "%.*f%s", columns_of[i].decimals, numbers[i],
-                     columns_of[i].is_bound && stream_is_beaten(numbers[i]) ? "*" : "");
+                     stream_is_beaten(to_bound[i]) ? "*" : "");
     format_bytes(values[0], FORMAT_SIZE, row->cache_bytes);
     if (is_narrow(columns))
         print_as_text(columns, row, values);

@@ -11,7 +11,8 @@ struct stream_row {
     const char *name;
     uint64_t cache_bytes;
     double prefill, decode;          // tokens a second
-    double read_share, hits, drift;  // 1: all
+    double read_share, hits;         // 1: all
+    double drift;                    // 1: none, 0: not measured
     double disk, page_cache, copied; // bytes a token
     double waits;                    // a token
     double ratio, reads_ratio;       // of a token's time to its bound; to its reads, 0: they don't bound it
@@ -21,6 +22,7 @@ struct stream_row {
 
 // Something that can't be was measured: a bound or a ceiling that is passed by more than noise was none.
 bool stream_is_beaten(double time_to_bound);
+double stream_time_to_reads(double read_share); // of a prompt; 0: it read nothing
 // An interval of the engine: not the caller's, of whom there is none in a benchmark.
 bool stream_is_engines(int interval);
 
