@@ -152,6 +152,33 @@ def test_signals_keep_what_is_there():
     same((code, out, err), (130, b"", b""))
 
 
+def test_a_chat_in_a_pipe_is_ended_by_a_signal():
+    """While it answers and while it waits for a line, as whatever else is in the pipe: nobody is there to go on with it."""
+    for text, first in (("turn\ntext one two\nhang\n", b"one two"), ("turn\ntext one two\n", b"one two\n")):
+        process = subprocess.Popen([PROGRAM, "--plain", "--no-session"] + script(text), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=environment())
+        process.stdin.write(b"x\n")
+        process.stdin.flush()
+        got = b""
+        while first not in got:
+            got += os.read(process.stdout.fileno(), 4096)
+        process.send_signal(signal.SIGINT)
+        process.wait(DEADLINE)  # its input is still open
+        same(process.returncode, 130)
+        process.communicate()
+
+
+def test_a_log_that_can_not_be_made_is_said_by_the_status():
+    for option in ("--trace", "--predict-log"):
+        answer = ["run", "-p", "hi", "-m", os.path.join(ROOT, "models", "demo"), "--device", "ref", option, os.path.join(SCRATCH, "none", "x")]
+        told = run(answer)
+        same((told.returncode, told.stdout), (3, b""))
+        expect(b"No such file or directory" in told.stderr, told.stderr)
+    with open(os.path.join(ROOT, "man", "moechat.1")) as page:
+        status = page.read().split(".It 3\n")[1].split(".It 4\n")[0]
+    expect("-trace" in status and "-predict-log" in status, status)
+
+
 def piped(text, stdin, **more):
     return run(["--plain", "--no-session"] + script(text), stdin=stdin, **more)
 
