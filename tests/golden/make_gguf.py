@@ -86,6 +86,12 @@ FLASH = dict(
         eos_token_id=[1, 2, 3], num_nextn_predict_layers=1, partial_rotary_factor=1.0, rms_norm_eps=1e-5,
         rope_theta=1000000, rope_scaling=None))
 
+MOONLIGHT_1408 = MOONLIGHT | dict(config=MOONLIGHT["config"] | dict(  # its experts' true width, all else small
+    hidden_size=32, moe_intermediate_size=1408, kv_lora_rank=64, v_head_dim=64, n_routed_experts=3, n_shared_experts=1,
+    first_k_dense_replace=0))
+FLASH_HEADS = FLASH | dict(config=FLASH["config"] | dict(  # its heads' true widths, which are GLM-5's
+    hidden_size=64, moe_intermediate_size=256, num_hidden_layers=1, q_lora_rank=256, kv_lora_rank=256, qk_nope_head_dim=192,
+    qk_rope_head_dim=64, v_head_dim=256, n_routed_experts=4, first_k_dense_replace=0, mlp_layer_types=["sparse"]))
 V32 = V3 | dict(model_type="deepseek_v32", config=V3["config"] | dict(
     n_routed_experts=4, index_n_heads=32, index_head_dim=64,
     index_topk=9))
@@ -123,6 +129,10 @@ MODELS = {
         "Q3_K", ffn_down_exps="Q4_K", ffn_down_shexp="Q5_K", attn_output="Q4_K", attn_v_b="Q5_K", output="Q6_K")),
     "moonlight-q5km": MOONLIGHT | dict(seed=34, how=set(), types=types(
         "Q5_K", ffn_down_shexp="Q6_K", attn_kv_a_mqa="Q6_K", token_embd="Q8_0", output="Q8_0")),
+    "moonlight-1408": MOONLIGHT_1408 | dict(seed=51, how=set(), types=types(
+        "Q4_K", output="Q6_K", **{"blk.0.ffn_down_exps": "Q6_K", "blk.0.ffn_down_shexp": "Q6_K"})),
+    "flash-heads": FLASH_HEADS | dict(seed=52, how=set(), types=types(
+        "Q4_K", ffn_down_exps="Q6_K", ffn_down_shexp="Q6_K", attn_v_b="Q6_K", output="Q6_K")),
     "k2-q4_0": K2 | dict(seed=35, how=set(), types=types(
         "Q8_0", ffn_gate_exps="Q4_0", ffn_up_exps="Q4_0", ffn_down_exps="Q4_0")),
     "flash-q8_0": FLASH | dict(seed=36, how={"fused", "mtp", "aligned"}, types=types("Q8_0", ffn_gate_inp="F16")),
@@ -293,16 +303,18 @@ class Maker:
         return numbers * factors.reshape((-1,) + (1,) * (numbers.ndim - 1))
 
     def add_norm(self, name, dim, ours):
-        data = (1 + 0.3 * self.generator.standard_normal(dim)).astype(np.float32)  # bf16 would round it
+        self.add_vector(name, 1 + 0.3 * self.generator.standard_normal(dim), ours)  # bf16 would round it
+
+    def add_vector(self, name, numbers, ours):
+        data = numbers.astype(np.float32)
         self.tensors.append((name, data, "F32"))
         self.meaning[ours] = data
 
     def add_index_norm(self, prefix, ours):
         dim = self.config["index_head_dim"]
         self.add_norm(f"{prefix}indexer.k_norm.weight", dim, f"{ours}self_attn.indexer.k_norm.weight")
-        bias = (0.4 * self.generator.standard_normal(dim)).astype(np.float32)
-        self.tensors.append((f"{prefix}indexer.k_norm.bias", bias, "F32"))
-        self.meaning[f"{ours}self_attn.indexer.k_norm.bias"] = bias
+        bias = 0.4 * self.generator.standard_normal(dim)
+        self.add_vector(f"{prefix}indexer.k_norm.bias", bias, f"{ours}self_attn.indexer.k_norm.bias")
 
     def layer(self, block, ours):
         c, prefix = self.config, f"blk.{block}."
@@ -334,9 +346,8 @@ class Maker:
         self.add_experts(numbers, ours)
         if "ffn_gate_inp" in numbers and "bias" in self.spec:
             mean, deviation = self.spec["bias"]
-            bias = (mean + deviation * self.generator.standard_normal(c["n_routed_experts"])).astype(np.float32)
-            self.tensors.append((f"{prefix}exp_probs_b.bias", bias, "F32"))
-            self.meaning[f"{ours}mlp.gate.e_score_correction_bias"] = bias
+            bias = mean + deviation * self.generator.standard_normal(c["n_routed_experts"])
+            self.add_vector(f"{prefix}exp_probs_b.bias", bias, f"{ours}mlp.gate.e_score_correction_bias")
 
     def add_experts(self, numbers, ours):
         fused = numbers.get("ffn_gate_up_exps")
