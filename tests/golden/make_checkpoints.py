@@ -698,17 +698,22 @@ def write_golden(name, spec, folder, model, prompts):
     print(f"{name}: float32 is off float64 by {noise:.1e}, routing margin {worst:.1e}, positions' {index_worst:.1e}, attention entropy {spread:.2f} of "
           f"uniform, largest logit {torch.cat(kept).abs().max():.1f}, {size / 1e3:.0f} kB")
     assert index_worst > LEAST_INDEX_MARGIN and worst > LEAST_MARGIN and noise < 3e-5 and spread < MOST_SPREAD
+    write_numbers(spec, folder, model, prompts, rows, torch.cat(kept))
+
+
+def write_numbers(spec, folder, model, prompts, rows, logits):
+    """rows: the positions, of all prompts one behind the other, whose logits these are."""
     config = model.config
     write_json(os.path.join(folder, "golden.json"),
                {"model": "checkpoint", "prompts": [len(ids) for ids in prompts],
-                "n_tokens": start, "vocab_size": config.vocab_size, "hidden_size": config.hidden_size,
+                "n_tokens": sum(map(len, prompts)), "vocab_size": config.vocab_size, "hidden_size": config.hidden_size,
                 "n_layers": config.num_hidden_layers, "rows": rows, "top": [],
                 "group_size": spec["group"],
                 "parameters": sum(p.numel() for p in model.parameters()), "transformers": transformers.__version__})
     with open(os.path.join(folder, "tokens.txt"), "w", encoding="utf-8") as file:
         for ids in prompts:
             file.write(" ".join(map(str, ids)) + "\n")
-    torch.cat(kept).numpy().astype("<f4").tofile(os.path.join(folder, "rows.f32"))
+    logits.numpy().astype("<f4").tofile(os.path.join(folder, "rows.f32"))
 
 
 def make(folder, name, spec):
