@@ -148,11 +148,24 @@ static void on_fatal(int number)
     raise(number); // SA_RESETHAND has brought the usual end back
 }
 
+// What it does, if nobody noted that yet.
+static void note(int number)
+{
+    if (!term.keeps[number])
+        term.keeps[number] = sigaction(number, NULL, &term.kept[number]) == 0;
+}
+
+// By who started us, as nohup, background jobs of old shells and trap '' do; it stays so.
+static bool is_ignored(int number)
+{
+    note(number);
+    return term.keeps[number] && term.kept[number].sa_handler == SIG_IGN;
+}
+
 void term_note_signals(void)
 {
     for (int i = 0; i < N_FATAL; i++)
-        if (!term.keeps[fatal[i]])
-            term.keeps[fatal[i]] = sigaction(fatal[i], NULL, &term.kept[fatal[i]]) == 0;
+        note(fatal[i]);
 }
 
 int term_catch_signals(bool interactive)
@@ -167,9 +180,7 @@ int term_catch_signals(bool interactive)
     term_note_signals();
     static const int ours[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP, SIGCONT};
     for (size_t i = 0; i < (interactive ? 7u : 4u); i++) {
-        struct sigaction before;
-        sigaction(ours[i], NULL, &before);
-        if (before.sa_handler != SIG_IGN) // nohup and background jobs of old shells
+        if (!is_ignored(ours[i]))
             // A chat waits in poll, which ends all the same; its writes must not end half-way. run's reads must end.
             catch_with(ours[i], on_signal, interactive ? SA_RESTART : 0);
         else if (ours[i] == SIGTSTP)
@@ -220,11 +231,11 @@ int term_exit_status(int signal_number)
 
 void term_release_signals(void)
 {
-    for (size_t i = 0; i < TERM_STOPS; i++)
-        if (term_stops[i] == SIGQUIT && term.is_raw)
-            catch_with(SIGQUIT, on_fatal, (int)SA_RESETHAND);
-        else
-            catch_with(term_stops[i], SIG_DFL, 0);
+    for (size_t i = 0; i < TERM_STOPS; i++) {
+        bool restores = term_stops[i] == SIGQUIT && term.is_raw;
+        if (!is_ignored(term_stops[i]))
+            catch_with(term_stops[i], restores ? on_fatal : SIG_DFL, restores ? (int)SA_RESETHAND : 0);
+    }
 }
 
 void term_hurry_signals(void)
@@ -261,7 +272,8 @@ bool term_remember(void)
     term.saved = true;
     atexit(term_restore);
     for (int i = 0; i < N_FATAL; i++)
-        if (!term.keeps[fatal[i]] || term.kept[fatal[i]].sa_handler != on_signal) // a first SIGQUIT only asks
+        // A first SIGQUIT only asks.
+        if (!is_ignored(fatal[i]) && term.kept[fatal[i]].sa_handler != on_signal)
             catch_with(fatal[i], on_fatal, (int)SA_RESETHAND);
     return true;
 }

@@ -14,7 +14,8 @@
 // readable when a signal has come, -1 on failure. A second SIGQUIT that comes before anybody has looked at the first
 // ends the process at once, with the terminal as it was; without `interactive` so do a second SIGINT and, two seconds
 // later, SIGTERM and SIGHUP; with it a SIGTERM, SIGHUP or SIGQUIT that is not heeded for five seconds
-// (term_stop_heeded), as where a terminal takes no more output.
+// (term_stop_heeded), as where a terminal takes no more output. What whoever started us ignores stays ignored, here and
+// in all of the below.
 enum { TERM_STOPS = 4 };
 extern const int term_stops[TERM_STOPS]; // SIGINT, SIGTERM, SIGHUP, SIGQUIT
 int term_catch_signals(bool interactive);

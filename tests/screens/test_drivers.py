@@ -107,6 +107,26 @@ def test_the_first_signal_counts_after_a_driver_came():
         same((number, answer.finish()), (number, ends))
 
 
+def test_a_quit_that_is_ignored_stays_so():
+    """As who started the chat had it, though faults restore the terminal and a driver brings a handler of its own."""
+    for kind in (Terminal, Screen):
+        chat = kind(["--no-session"] + (["--plain"] if kind is Terminal else []) + script("load 10 60\nturn\ntext here\nhang\n"),
+                    env=driver(DRIVER_HANDLERS="1"), shell="""trap '' QUIT; exec "$0" "$@" """)
+        chat.wait("\x1b[1mYou:" if kind is Terminal else "\x1b[?2004h")
+        time.sleep(1)
+        chat.send("go\r")
+        chat.wait("here")
+        for _ in range(2):  # the second of those that are caught ends the process at once
+            chat.process.send_signal(signal.SIGQUIT)
+        time.sleep(0.3)
+        chat.interrupt()
+        chat.wait("Stopped; what it said is kept")
+        time.sleep(0.3)
+        chat.send("\x04")
+        same((kind, chat.finish()), (kind, 0))
+        same(chat.settings(), chat.before)
+
+
 def test_eval_heeds_the_first_quit_after_a_driver_came():
     library = driver(DRIVER_AT_THREAD="1")
     text = os.path.join(SCRATCH, "long.txt")
