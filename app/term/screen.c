@@ -187,6 +187,10 @@ void screen_close(struct screen *screen)
 {
     if (!screen)
         return;
+    if (!screen->away && term_is_anothers()) { // whose settings curses would take for its own
+        screen->away = true;
+        term_restore();
+    }
     screen_leave(screen);
     delscreen(screen->curses);
     cells_release(&screen->shown);

@@ -31,9 +31,9 @@ static struct {
     bool interactive;
     bool saved; // `original` holds what the terminal was
     volatile sig_atomic_t is_raw, takes_pastes;
-    bool keys;        // no key is a signal
-    bool never_stops; // who started us ignores SIGTSTP
-    struct termios original;
+    bool keys;                     // no key is a signal
+    bool never_stops;              // who started us ignores SIGTSTP
+    struct termios original, ours; // ours: while it is raw
     // What term_keep_signals brings back.
     struct sigaction kept[N_SIGNALS];
     bool keeps[N_SIGNALS];
@@ -77,6 +77,8 @@ static void on_signal(int number)
     if (term.interactive && (number == SIGTERM || number == SIGHUP || number == SIGQUIT)) {
         term.asked = number;
         alarm(LOOK_SECONDS);
+        signal(SIGTTIN, SIG_IGN); // we end in the background of a terminal, too
+        signal(SIGTTOU, SIG_IGN);
     }
     if (write(term.pipe[1], "", 1) < 0) {
         // Full: a wake-up is on its way already.
@@ -121,9 +123,29 @@ void term_keep_signals(void)
             sigaction(i, &term.kept[i], NULL);
 }
 
-// Only calls that a signal handler may make. A terminal that takes nothing is not waited for.
+static bool in_background(void)
+{
+    pid_t group = tcgetpgrp(STDIN_FILENO);
+    return group >= 0 && group != getpgrp();
+}
+
+// Or what whoever has the terminal now made of it: shells set their own when a job stops.
+static bool has_our_settings(void)
+{
+    struct termios now;
+    const struct termios *ours = &term.ours;
+    return tcgetattr(STDIN_FILENO, &now) == 0 && now.c_iflag == ours->c_iflag && now.c_oflag == ours->c_oflag &&
+           now.c_lflag == ours->c_lflag && memcmp(now.c_cc, ours->c_cc, sizeof now.c_cc) == 0;
+}
+
+// Only calls that a signal handler may make. A terminal that takes nothing is not waited for, nor one that is
+// another's.
 static void leave_raw(int when)
 {
+    sigset_t stop, before;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTTOU);
+    pthread_sigmask(SIG_BLOCK, &stop, &before); // else it would stop us in the background
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
     if (poll(&out, 1, 0) != 1) {
         when = TCSANOW;
@@ -135,10 +157,12 @@ static void leave_raw(int when)
     if (term.takes_pastes && write(STDOUT_FILENO, paste_off, sizeof paste_off - 1) < 0) {
         // As above.
     }
-    tcsetattr(STDIN_FILENO, when, &term.original);
+    if (!in_background() || has_our_settings())
+        tcsetattr(STDIN_FILENO, when, &term.original);
     term.takes_pastes = 0;
     term.reset_length = 0;
     term.is_raw = 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static void on_fatal(int number)
@@ -258,6 +282,7 @@ static bool set_raw(bool pastes)
     raw.c_cc[VTIME] = 0;
     if (tcsetattr(STDIN_FILENO, TCSANOW, &raw) != 0) // what is on its way out is none of it; after Ctrl-S it would wait
         return false;
+    tcgetattr(STDIN_FILENO, &term.ours);
     term.is_raw = 1;
     term.takes_pastes = pastes && !term_is_dumb() && write(STDOUT_FILENO, paste_on, sizeof paste_on - 1) > 0;
     return true;
@@ -334,18 +359,24 @@ static uint64_t clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static bool in_background(void)
+static bool is_asked_to_end(void)
 {
-    pid_t group = tcgetpgrp(STDIN_FILENO);
-    return group >= 0 && group != getpgrp();
+    for (size_t i = 0; i < TERM_STOPS; i++)
+        if (term_stops[i] != SIGINT && term_signal_pending(term_stops[i]))
+            return true;
+    return false;
+}
+
+bool term_is_anothers(void)
+{
+    return in_background();
 }
 
 bool term_await(void)
 {
     while (in_background()) {
-        for (size_t i = 0; i < TERM_STOPS; i++)
-            if (term_stops[i] != SIGINT && term_signal_pending(term_stops[i]))
-                return false;
+        if (is_asked_to_end())
+            return false;
         term.came[SIGCONT] = 0;
         moe_clock_stop();
         kill(0, SIGTTOU);
@@ -353,7 +384,7 @@ bool term_await(void)
         if (!term_signal_pending(SIGCONT))
             poll(NULL, 0, TICK_MS); // another thread may take it
         if (!term_signal_pending(SIGCONT))
-            return true; // nothing stops us, as where no shell would continue us: reading will tell
+            return !is_asked_to_end(); // nothing stops us, as where no shell would continue us: reading will tell
     }
     return true;
 }

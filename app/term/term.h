@@ -14,7 +14,8 @@
 // readable when a signal has come, -1 on failure. A second SIGQUIT that comes before anybody has looked at the first
 // ends the process at once, with the terminal as it was; without `interactive` so do a second SIGINT and, two seconds
 // later, SIGTERM and SIGHUP; with it a SIGTERM, SIGHUP or SIGQUIT that is not heeded for five seconds
-// (term_stop_heeded), as where a terminal takes no more output. What whoever started us ignores stays ignored, here and
+// (term_stop_heeded), as where a terminal takes no more output; these end it in the background of its terminal, too,
+// which stops nothing from then on. What whoever started us ignores stays ignored, here and
 // in all of the below.
 enum { TERM_STOPS = 4 };
 extern const int term_stops[TERM_STOPS]; // SIGINT, SIGTERM, SIGHUP, SIGQUIT
@@ -47,7 +48,7 @@ bool term_raw(bool pastes);
 // the foreground with us, such as a script's shell, which then ends.
 bool term_raw_keys(void);
 int term_signal_of(char key); // that a key would send if it were none: SIGINT, SIGTSTP, SIGQUIT; 0: it is a key
-void term_restore(void);      // harmless when nothing was changed
+void term_restore(void);      // harmless when nothing was changed, or another has set the terminal since
 // What brings a screen that is drawn on back to lines, written before anything else when the terminal is restored, also
 // by a fatal signal and at exit. At most 255 bytes count; "": nothing.
 void term_set_reset(const char *sequence);
@@ -57,6 +58,7 @@ void term_suspend(void);
 // Stops the process as long as it is in the background of its terminal, as one that writes its settings there is
 // stopped. False: SIGTERM, SIGHUP or SIGQUIT came meanwhile, and the terminal is still another's: leave it alone.
 bool term_await(void);
+bool term_is_anothers(void); // we are in the background of our terminal
 
 // Ends the process at once, with everything written and the terminal as it was: for when a thread still runs that
 // exit() would pull the ground from under. A status of STATUS_DONE becomes a failure if output is lost.

@@ -1153,6 +1153,23 @@ def test_suspend_and_return():
     same(s.settings(), s.before)
 
 
+def test_it_ends_in_the_background():
+    """Stopped by another than the terminal, then told to end and continued: the terminal is as it was, or as who has it set it."""
+    for kind, args in ((Terminal, ["--plain", "--no-session"]), (Screen, ["--no-session"])):
+        for sets in (":", "stty tostop", "stty sane erase x"):
+            t = kind(args + script("turn\ntext one\nhang\n"), env=environment(**XTERM),
+                     shell="""%s; kill %%1; kill -CONT %%1; until jobs >$HOME/jobs; grep "(143)" $HOME/jobs; do sleep 0.1; done; echo "ended\"""" % ('"$0" "$@"; ' + sets))
+            t.wait("\x1b[1mYou:" if kind is Terminal else "\x1b[?2004h")
+            time.sleep(0.3)
+            t.send("go\r")
+            t.wait("one")
+            os.kill(os.tcgetpgrp(t.master), signal.SIGSTOP)
+            t.wait("(143)", "ended")
+            t.finish()
+            expect(t.output.rfind(b"\x1b[?2004l") > t.output.rfind(b"\x1b[?2004h"), "marked pastes are undone")
+            same((kind, sets, t.settings() == t.before), (kind, sets, sets == ":"))
+
+
 def test_keys_are_no_signals_for_the_shell_of_a_script():
     s = Screen(["--no-session"] + script("turn\ntext one\nhang\n"), env=environment(**XTERM),
                shell="""exec sh -c '"$0" "$@"; echo "after $?"' "$0" "$@" """)
