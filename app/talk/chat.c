@@ -487,8 +487,32 @@ static void recall_fed(struct chat *chat)
     chat->fed_think = chat->was_think;
 }
 
+struct chat_place chat_place(const struct chat *chat)
+{
+    return (struct chat_place){true, chat_last(chat), chat->undid, chat->undone};
+}
+
+// A request without room, for which something had been taken back.
+static bool go_back(struct chat *chat, const struct chat_place *to)
+{
+    if (!chat->again) {
+        chat_cut(chat, chat->n_turns - 1); // the message, which is in no branch
+        recall_fed(chat);
+    }
+    chat->again = chat->resends = false;
+    chat->undid = to->undid;
+    chat->undone = to->undone;
+    return chat_go(chat, to->last);
+}
+
 bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer)
 {
+    const struct chat_place back = chat->back;
+    chat->back.noted = false;
+    if (back.noted && !result->kept && result->reason == STOP_CONTEXT_FULL) {
+        chat->left = 0;
+        return go_back(chat, &back);
+    }
     bool again = chat->again;
     int64_t left = result->reason == STOP_CONTEXT_FULL ? chat->left - 1 : PART_NONE;
     chat->again = false;

@@ -33,6 +33,14 @@ struct chat_turn {
     struct chat_told told;
 };
 
+// Where the conversation stands when something is taken back for the request that follows.
+struct chat_place {
+    bool noted;
+    int64_t last;   // the turn that ends it
+    bool undid;     // as below
+    int64_t undone; // as below
+};
+
 // Zero-initialise.
 struct chat {
     struct chat_turn *turns; // the first may be the system's, then user and assistant alternate
@@ -59,6 +67,7 @@ struct chat {
     size_t was_fed;
     enum think was_think;
     int64_t left;
+    struct chat_place back; // where it stands again if that has no room
 };
 
 void chat_release(struct chat *chat);
@@ -89,6 +98,7 @@ uint32_t chat_answered(const struct chat *chat); // and without those of a last 
 bool chat_waits(const struct chat *chat);
 void chat_leave_unanswered(struct chat *chat); // of a last message without an answer: it stays as a branch
 
+struct chat_place chat_place(const struct chat *chat);
 // Adds the user's message, in the place of a last one without an answer, and returns the turn that feeds it and
 // whatever else was not fed. Where the last answer's thinking is to be left out now, that is its exchange, too, of
 // which the engine keeps what stays the same. The caller fills in sampling and limits and sends it. NULL: no memory;
@@ -104,7 +114,8 @@ bool chat_last_is_fed(const struct chat *chat); // the last turn is; a message t
 const struct chat_turn *chat_last_answer(const struct chat *chat);
 // Takes in what became of that turn: ids and the answer's text, or, when the turn was not kept, the message stays as
 // the last one if it was noted or is still fed; else it goes to unsent, and where it did not fit the one without an
-// answer whose place it was to take is the last again. False: no memory.
+// answer whose place it was to take is the last again. Where a place was noted to go back to (chat->back), what does
+// not fit leaves all as it was there, and what was unsent. False: no memory.
 bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer);
 // Takes back the last n messages with their answers; returns how many there were to take. chat_redo knows where they
 // are.

@@ -210,12 +210,28 @@ static void say_figures(struct talk *talk, const struct turn_result *result)
              result->context_total, prefetch);
 }
 
+// As the chat is while the request is under way.
+struct full {
+    bool fed;    // the message is there, and without room for an answer
+    bool before; // messages that can be taken back
+    bool system;
+    const char *stays; // of what was to be answered again; NULL: something else
+};
+
+static struct full full_of(const struct chat *chat, const struct turn_result *result)
+{
+    bool fed = !result->kept && chat_last_is_fed(chat);
+    return (struct full){.fed = fed,
+                         .before = result->kept || fed || chat_exchanges(chat) > 1,
+                         .system = chat_system(chat),
+                         .stays = fed ? "it stays, /edit changes it" : NULL};
+}
+
 // What there is no room for, and what helps: of the messages before this one, those that can be taken back; and
 // --context, up to the model's limit.
-static void say_full(struct talk *talk, const struct turn_result *result)
+static void say_full(struct talk *talk, const struct turn_result *result, const struct full *full)
 {
-    bool kept = result->kept, fed = !kept && chat_last_is_fed(&talk->chat); // there, and without room for an answer
-    bool before = kept || fed || chat_exchanges(&talk->chat) > 1;
+    bool kept = result->kept, before = full->before, shorter = !kept && !full->stays && result->shorter_fits;
     const struct backend_info *info = &talk->info;
     char limit[PLAN_LIMIT_SIZE], words[256] = "";
     bool at_limit = *plan_limit(limit, &(struct context_figures){info->max_context, info->context_limit, 0, 0});
@@ -223,10 +239,10 @@ static void say_full(struct talk *talk, const struct turn_result *result)
         bool is;
         const char *words;
     } helps[] = {
-        {fed, "it stays, /edit changes it"},
-        {!kept && result->shorter_fits, "a shorter one fits"},
+        {full->stays, full->stays},
+        {shorter, "a shorter one fits"},
         {before, "/undo takes back messages"},
-        {!kept && !fed && !result->shorter_fits && chat_system(&talk->chat), "/system - removes the system message"},
+        {!kept && !full->fed && !result->shorter_fits && full->system, "/system - removes the system message"},
         {before, "/new starts over"},
         {!at_limit, "--context makes more room"},
     };
@@ -234,9 +250,9 @@ static void say_full(struct talk *talk, const struct turn_result *result)
         if (helps[i].is)
             used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", used ? ", " : "; ", helps[i].words);
     talk_say(talk, "%s%s%s.%s%s%s",
-             kept  ? "Stopped: the context is full"
-             : fed ? "Not answered: "
-                   : "Not sent: ",
+             kept          ? "Stopped: the context is full"
+             : full->stays ? "Not answered: "
+                           : "Not sent: ",
              kept ? "" : result->err.text, words, at_limit ? " " : "", limit, at_limit ? "." : "");
 }
 
@@ -260,9 +276,10 @@ static void say_reason(struct talk *talk, const struct turn_result *result)
                  result->rereading ? " to be read again" : "", back, again, edit);
     else if (result->reason == STOP_MAX_TOKENS)
         talk_say(talk, "Stopped at max-tokens; /set max-tokens 0 lifts the limit.");
-    else if (result->reason == STOP_CONTEXT_FULL)
-        say_full(talk, result);
-    else if (result->reason == STOP_ERROR) {
+    else if (result->reason == STOP_CONTEXT_FULL) {
+        const struct full full = full_of(&talk->chat, result);
+        say_full(talk, result, &full);
+    } else if (result->reason == STOP_ERROR) {
         talk_fail(talk, "%s", result->err.text);
         talk_say(talk, result->kept ? "What it said is kept; /retry answers anew."
                        : stays      ? "The message stays; /retry answers it."
@@ -309,6 +326,26 @@ static void note_turn(struct talk *talk, const struct turn_result *result)
     talk->seeded_again = false;
 }
 
+// A request without room, for which something had been taken back: all is as it was before.
+static bool stay(struct talk *talk, const struct turn_result *result)
+{
+    struct chat *chat = &talk->chat;
+    bool resends = chat->again || chat->resends;
+    size_t first = chat->n_turns - !chat->again;
+    struct full full = full_of(chat, result);
+    if (!chat_accept(chat, result, &result->text))
+        return false;
+    if (resends)
+        full.stays =
+            chat->turns[chat->n_turns - 1].role == TOK_ASSISTANT ? "its answer stays" : "it stays, /edit changes it";
+    if (talk->face->whole)
+        talk_show_from(talk, first);
+    say_full(talk, result, &full);
+    if (!resends)
+        talk_say(talk, "Nothing was taken back.");
+    return true;
+}
+
 static void finish_turn(struct talk *talk, struct turn_result *result)
 {
     talk->face->progress(talk->self, NULL);
@@ -316,10 +353,12 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
         begin_answer(talk);
     if (talk->begun)
         talk->face->end_answer(talk->self, result);
-    bool refused = result->reason == STOP_CONTEXT_FULL && !result->kept && !chat_last_is_fed(&talk->chat);
+    bool full = result->reason == STOP_CONTEXT_FULL && !result->kept, stays = full && talk->chat.back.noted;
+    bool refused = full && !stays && !chat_last_is_fed(&talk->chat);
     if (refused)
         talk->face->cut(talk->self, chat_exchanges(&talk->chat) - 1); // it is no part of the conversation
-    say_reason(talk, result);
+    if (!stays)
+        say_reason(talk, result);
     if (result->kept)
         say_figures(talk, result);
     if (result->kept && result->again_tokens)
@@ -328,7 +367,7 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
         note_failure(talk, result->reason == STOP_ERROR ? STATUS_FAILED : STATUS_CONTEXT_FULL);
     talk->untold = result->news_follow;
     talk->part_read = !result->kept && result->read_tokens > 0;
-    if (!chat_accept(&talk->chat, result, &result->text)) {
+    if (stays ? !stay(talk, result) : !chat_accept(&talk->chat, result, &result->text)) {
         talk_fail(talk, "out of memory");
         talk_leave(talk, STATUS_FAILED);
     }
@@ -347,13 +386,16 @@ static void finish_turn(struct talk *talk, struct turn_result *result)
             talk_say_ways(talk);
     }
     turn_result_free(result);
-    talk_enter(talk, TALK_IDLE);
+    if (stays && talk->edit_sent) // whose messages were taken back in the worker, too
+        talk_follow(talk);
+    else
+        talk_enter(talk, TALK_IDLE);
 }
 
 void talk_send(struct talk *talk, struct turn *turn)
 {
     if (!turn) {
-        talk->seeded_again = false;
+        talk->seeded_again = talk->chat.back.noted = false;
         talk_fail(talk, "out of memory");
         return;
     }
@@ -363,6 +405,9 @@ void talk_send(struct talk *talk, struct turn *turn)
     turn->sampling = talk_settings_sampling(&talk->settings, talk->asked_seed);
     turn->max_tokens = talk->settings.max_tokens;
     talk->begun = false;
+    talk->edit_sent = talk->editing;
+    if (talk->editing)
+        talk->chat.back = talk->edited_from;
     talk->editing = 0;
     talk->system_waits = false;       // it is saved with this message, unless that is refused: see note_turn
     talk_enter(talk, TALK_ANSWERING); // first, so that the face sees the figures from before the turn

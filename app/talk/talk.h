@@ -50,7 +50,8 @@ struct talk {
     bool seed_is_new;                  // no turn began since it was set
     bool going;                        // elsewhere in the conversation, or to another; the worker follows
     size_t editing;                    // messages that /edit took back, and the conversation is there still; 0: none
-    int64_t edited_from;               // the last turn of the conversation before it
+    struct chat_place edited_from;     // the conversation before it
+    bool edit_sent;                    // by the request under way, which goes back there where it has no room
     struct bytes edited;               // the draft that it made
     uint32_t told_habits;              // what does here what a message does elsewhere, a bit for each of habits.h
     struct talk_argument key_asked;    // what began with a key and a command; the same at once is sent

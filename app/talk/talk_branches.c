@@ -112,8 +112,7 @@ void talk_do_undo(struct talk *talk, const struct line *line)
     talk_follow(talk);
 }
 
-// Shows what the conversation has from turn `first` on; what stands there of another branch goes.
-static void show_from(struct talk *talk, size_t first)
+void talk_show_from(struct talk *talk, size_t first)
 {
     const struct chat *chat = &talk->chat;
     size_t messages = 0;
@@ -150,7 +149,7 @@ void talk_do_redo(struct talk *talk, const struct line *line)
     } else if (!chat_go(&talk->chat, number)) {
         talk_fail(talk, "out of memory");
     } else {
-        show_from(talk, first);
+        talk_show_from(talk, first);
         if (count < wanted)
             talk_say_for_now(talk, "Brought back %zu; no more was taken back here.", count);
         say_more(talk);
@@ -199,7 +198,7 @@ static void begin_edit(struct talk *talk, const struct bytes *message, size_t n)
     } else if (!n) {
         talk_say_for_now(talk, "Change the message and send it.");
     } else {
-        talk->edited_from = chat_last(&talk->chat);
+        talk->edited_from = chat_place(&talk->chat);
         chat_undo(&talk->chat, n);
         talk->face->cut(talk->self, chat_exchanges(&talk->chat));
         talk_say_for_now(talk, "Took back %zu of your messages; change this one and send it. %s.", n,
@@ -235,8 +234,10 @@ void talk_do_edit(struct talk *talk, const struct line *line)
     } else if (!text.length) {
         begin_edit(talk, &message->text, n);
     } else {
-        if (message)
+        if (message) {
+            talk->chat.back = chat_place(&talk->chat);
             chat_undo(&talk->chat, n);
+        }
         talk->face->cut(talk->self, chat_exchanges(&talk->chat));
         talk->face->message(talk->self,
                             &(struct face_message){.role = TOK_USER, .text = text.text, .length = text.length});
@@ -261,7 +262,7 @@ static bool go_to(struct talk *talk, int64_t number, bool show)
         return false;
     }
     if (show)
-        show_from(talk, same);
+        talk_show_from(talk, same);
     say_more(talk);
     talk_follow(talk);
     return true;
@@ -271,7 +272,7 @@ bool talk_leave_edit(struct talk *talk)
 {
     if (!talk->editing || talk->state != TALK_IDLE)
         return false;
-    return go_to(talk, talk->edited_from, talk->face->whole); // elsewhere all of it still stands above
+    return go_to(talk, talk->edited_from.last, talk->face->whole); // elsewhere all of it still stands above
 }
 
 const char *talk_edited(const struct talk *talk)

@@ -29,11 +29,15 @@ void talk_do_retry(struct talk *talk, const struct line *line)
     const struct chat_turn *answer = unsent ? NULL : chat_last_answer(&talk->chat);
     bool known = answer && *answer->made.stop; // else its line in the session is damaged
     uint64_t seed = known ? answer->made.sampling.seed : 0;
+    const struct chat_place place = chat_place(&talk->chat);
+    size_t there = talk->chat.n_turns;
     struct turn *again = chat_again(&talk->chat);
     if (!again && !chat_take_last(&talk->chat, &text)) {
         talk_refuse(talk, "No message to send again.");
         return;
     }
+    if (talk->chat.n_turns < there) // else there was no answer to take back
+        talk->chat.back = place;
     // A seed that was asked for gives the same answer again, whatever chat it came in; else a new one is drawn by
     // counting on, and so where one is to be tried that was set since.
     talk->seeded_again = talk->settings.seed.given && known && !talk->seed_is_new;

@@ -19,6 +19,7 @@ void talk_begin_conversation(struct talk *talk); // another one: what is shown a
 void talk_enter(struct talk *talk, enum talk_state state);
 void talk_send(struct talk *talk, struct turn *turn); // NULL: says that there is no memory
 void talk_show_turn(struct talk *talk, size_t turn);  // of the chat
+void talk_show_from(struct talk *talk, size_t first); // all from there on; what stands there of another branch goes
 
 // Lines that are printed into memory and then shown.
 struct talk_lines {

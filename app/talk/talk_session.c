@@ -457,7 +457,7 @@ void talk_finish_session(struct talk *talk)
     struct session_news news;
     if (talk->held.length)
         talk_refuse(talk, "%s was not done.", talk->held.data);
-    if (talk->editing && talk->saving && chat_go(&talk->chat, talk->edited_from)) {
+    if (talk->editing && talk->saving && chat_go(&talk->chat, talk->edited_from.last)) {
         talk_say(talk, TALK_EDIT_LEFT);
         follow(talk, GOING_TO_LEAVE);
     }

@@ -598,7 +598,7 @@ def test_retry_means_no_message_that_had_no_room():
     expect("/edit takes the new text here" in out and "Assistant: yo" in out, out)  # it is still what /edit means
     out = run(["--plain", "--no-session"] + script("context 24\n" + ECHO * 5), stdin=b"0123\n/system a long message of the system\n/retry\n/system -\n/retry\n",
               together=True).stdout.decode()
-    same((out.count("Not sent: "), out.count("Assistant: 0123\n")), (1, 2))  # what was said once can be sent again
+    same((out.count("Not answered: "), out.count("Assistant: 0123\n")), (1, 2))  # what was said once can be sent again
 
 
 def test_a_conversation_that_is_too_long_for_any_message():

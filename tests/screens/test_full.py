@@ -1153,6 +1153,25 @@ def test_suspend_and_return():
     same(s.settings(), s.before)
 
 
+def test_an_edit_without_room_leaves_the_screen_as_it_was():
+    s = chat("context 64\n" + ECHO_TURN * 4)
+    answered(s, "Hello", "Hello")
+    answered(s, "Again", "Again")
+    for keys in (["/edit 2 " + "x" * 80 + "\r"], ["/edit 2\r", "x" * 80 + "\r"]):
+        for key in keys:
+            s.keys(key, lambda t: "Nothing was taken back." in t.text() or "Esc brings them" in t.text())
+            s.until(IDLE)
+        text = s.text()
+        same([text.count(words) for words in ("you \u203a Hello", "you \u203a Again", "\u25c6 Hello", "\u25c6 Again", "Not sent: ")], [1, 1, 1, 1, 1])
+        expect("x" * 20 not in text and "context 29 of 64" in text, text)
+        s.keys("\x1b[A", "x" * 70)
+        s.keys("\x15/redo\r", "Nothing to bring back.")
+        s.keys("/undo\r", "Took back 1")
+        s.keys("/redo\r", "Again")
+        s.until(IDLE)
+    leave(s)
+
+
 def test_it_ends_in_the_background():
     """Stopped by another than the terminal, then told to end and continued: the terminal is as it was, or as who has it set it."""
     for kind, args in ((Terminal, ["--plain", "--no-session"]), (Screen, ["--no-session"])):

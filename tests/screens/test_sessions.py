@@ -569,6 +569,46 @@ def test_a_message_without_room_for_an_answer_stays():
     same(run(["sessions", "rm", "no-room"]).returncode, 0)
 
 
+def test_what_has_no_room_takes_nothing_back():
+    """A message that is said or answered again, with more room than there is now."""
+    long, short = "x" * 80, "Not sent: the message is too long: "
+    t = chat("context 120\n" + ECHO * 3, "--session", "takes", columns=300)
+    for message in ("Hello", "Again", "a third that is longer"):
+        t.send(message + "\r")
+        t.wait(message, message, "You:")
+    leave(t)
+    tree, shown = (run(["sessions", command, "takes"]).stdout for command in ("tree", "show"))
+    for words, said in (("/edit 1 " + long, short + "29 of 90 tokens are used and this message needs 85 more; a shorter one fits, /undo takes back messages, "),
+                        ("/edit 2 " + long + "y", short + "15 of 90 tokens are used and this message needs 86 more; "),
+                        ("/edit 3 " + long + "yyyyyy", short + "it needs 92 tokens of 90; a shorter one fits, --context makes more room.")):
+        t = chat("context 90\n" + ECHO, "--session", "takes", columns=300)
+        t.send(words + "\r")
+        t.wait(said, "Nothing was taken back.", "You:")
+        t.send("/tree\r")
+        t.wait("* 6", "longer", "You:")
+        leave(t)
+        same([run(["sessions", command, "takes"]).stdout for command in ("tree", "show")], [tree, shown])
+    t = chat("context 90\n" + ECHO * 2, "--session", "takes", columns=300)
+    t.send("/edit 1\r")  # the same with the message as the draft
+    t.wait("Took back 1", "a third that is longer")
+    t.send(long + "\r")
+    t.wait(short, "Nothing was taken back.", "You:")
+    t.send("/edit 1 short\r")  # and then it means what is there
+    t.wait("short", "short", "Version 2 of 2", "You:")
+    t.send("/tree 5\r")
+    t.wait("a third that is longer", "You:")
+    leave(t)
+    tree, shown = (run(["sessions", command, "takes"]).stdout for command in ("tree", "show"))
+    for room in (30, 54, 55):
+        t = chat("context %d\n" % room + ECHO, "--session", "takes", columns=300)
+        t.send("/retry\r")
+        t.wait("Not answered: the conversation up to this message has 54 tokens of %d, which leaves no room for an answer; its answer stays, "
+               "/undo takes back messages, /new starts over, --context makes more room." % room, "You:")
+        leave(t)
+        same([run(["sessions", command, "takes"]).stdout for command in ("tree", "show")], [tree, shown])
+    same(run(["sessions", "rm", "takes"]).returncode, 0)
+
+
 def test_a_stopped_message_stays_as_a_branch():
     for more in ((), ("--system", "Be kind.")):
         t = chat("turn\necho\nturn\nprefill 60000\nturn\nprefill 60000\nturn\nprefill 60000\nturn\necho\n", "--session", "stopped", *more, columns=120)

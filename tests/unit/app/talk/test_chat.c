@@ -550,6 +550,52 @@ static void a_stopped_message_stays_as_a_branch(struct harness *t)
     }
 }
 
+// What something was taken back for and has no room: all is as it was, what the last undo left and what is unsent, too.
+static void without_room_all_is_as_it_was(struct harness *t)
+{
+    const struct turn_result refused = {.reason = STOP_CONTEXT_FULL};
+    for (int undoes = 0; undoes < 2; undoes++) {
+        struct chat chat = {0};
+        struct engine engine = {0};
+        struct bytes text;
+        exchange(t, &chat, &engine, "one", "1", true);
+        exchange(t, &chat, &engine, "two", "2", true);
+        exchange(t, &chat, &engine, "three", "3", true);
+        const char *there = undoes ? "one|1|two|2" : "one|1|two|2|three|3";
+        int64_t ahead = chat_last(&chat);
+        if (undoes)
+            chat_undo(&chat, 1);
+        const uint32_t position = chat_position(&chat);
+        const size_t n_others = chat.n_others;
+        for (int act = 0; act < 3; act++) {
+            const struct chat_place place = chat_place(&chat);
+            if (act == 0)
+                chat_undo(&chat, 2);
+            struct turn *turn = act == 2 ? chat_again(&chat) : NULL;
+            if (act == 1 && chat_take_last(&chat, &text)) {
+                turn = chat_request(&chat, text.data, text.length);
+                bytes_release(&text);
+            } else if (act == 0) {
+                turn = chat_request(&chat, "long", 4);
+            }
+            CHECK(t, turn && chat_position(&chat) < position);
+            turn_free(turn);
+            chat.back = place;
+            CHECK(t, chat_accept(&chat, &refused, &(struct bytes){0}) && !chat.back.noted);
+            check_texts(t, &chat, there);
+            CHECK(t, !chat.unsent.data && !chat.again && !chat.resends && chat.undid == (undoes == 1));
+            CHECK_EQ(t, chat_position(&chat), position);
+            CHECK_EQ(t, chat.n_others, n_others);
+        }
+        size_t n = 1;
+        CHECK_EQ(t, chat_redo(&chat, &n), undoes ? ahead : PART_NONE);
+        exchange(t, &chat, &engine, "four", "4", true); // a place is noted for one request
+        turn_free(chat_request(&chat, "long", 4));
+        CHECK(t, chat_accept(&chat, &refused, &(struct bytes){0}) && strcmp(chat.unsent.data, "long") == 0);
+        chat_release(&chat);
+    }
+}
+
 // What is fed otherwise now stays as it was where another branch follows it.
 static void a_shared_turn_stays_with_its_branches(struct harness *t)
 {
@@ -803,6 +849,7 @@ int main(int argc, char **argv)
         TEST(a_system_message_goes_along),
         TEST(a_system_message_that_is_set_back_feeds_nothing_again),
         TEST(a_stopped_message_stays_as_a_branch),
+        TEST(without_room_all_is_as_it_was),
         TEST(a_shared_turn_stays_with_its_branches),
         TEST(answers_with_thinking),
         TEST(what_is_known_of_a_turn_stays),
