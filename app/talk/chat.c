@@ -326,6 +326,13 @@ bool chat_has_unsent(const struct chat *chat)
     return chat->unsent.data && !chat->refused;
 }
 
+void chat_forget_refused(struct chat *chat)
+{
+    if (chat->refused)
+        bytes_release(&chat->unsent);
+    chat->refused = false;
+}
+
 static bool is_followed(const struct chat *chat, int64_t number)
 {
     for (size_t i = 0; i < chat->n_others; i++)

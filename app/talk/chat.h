@@ -109,6 +109,7 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length);
 // the last message is not fed, or no memory.
 struct turn *chat_again(struct chat *chat);
 bool chat_has_unsent(const struct chat *chat);  // a message that is to be sent again and is no part of this
+void chat_forget_refused(struct chat *chat);    // an unsent one that had no room, where one goes elsewhere
 bool chat_last_is_fed(const struct chat *chat); // the last turn is; a message that is stays when its turn fails
 // What the last message was answered with, now or else last of all, in another branch; NULL: it never was.
 const struct chat_turn *chat_last_answer(const struct chat *chat);

@@ -194,7 +194,7 @@ static void begin_edit(struct talk *talk, const struct bytes *message, size_t n)
     if (!bytes_append(&draft, "/", slash) || !bytes_append(&draft, message->data, message->length)) {
         talk_fail(talk, "out of memory");
     } else if (!talk->face->draft || !talk->face->draft(talk->self, draft.data)) {
-        talk_refuse(talk, "/edit takes the new text here: /edit %zu TEXT.", n ? n : 1);
+        talk_refuse(talk, "/edit takes the new text here: /edit %zu TEXT.", n + (talk->chat.unsent.data != NULL));
     } else if (!n) {
         talk_say_for_now(talk, "Change the message and send it.");
     } else {
@@ -226,6 +226,7 @@ void talk_do_edit(struct talk *talk, const struct line *line)
     size_t n;
     struct line text;
     bool counted = parse_edit(line, &n, &text), unsent = counted && n == 1 && talk->chat.unsent.data;
+    n -= counted && talk->chat.unsent.data; // the last one, which is no part of the conversation
     const struct chat_turn *message = counted && !unsent ? nth_last_message(&talk->chat, n) : NULL;
     if (unsent && !text.length) {
         begin_edit(talk, &talk->chat.unsent, 0);

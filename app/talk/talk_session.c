@@ -69,6 +69,7 @@ static void follow(struct talk *talk, enum worker_going going)
     }
     const struct chat_turn *last = talk->chat.n_turns ? &talk->chat.turns[talk->chat.n_turns - 1] : NULL;
     talk->editing = 0;
+    chat_forget_refused(&talk->chat);
     place.unanswered = last && last->role == TOK_USER && last->end ? (uint32_t)last->ids.count : 0;
     talk->going = true;
     talk->system_waits = talk->saving && chat_system_waits(&talk->chat);

@@ -601,6 +601,20 @@ def test_retry_means_no_message_that_had_no_room():
     same((out.count("Not answered: "), out.count("Assistant: 0123\n")), (1, 2))  # what was said once can be sent again
 
 
+def test_edit_counts_a_message_that_had_no_room():
+    """As the last one, before those of the conversation, until that goes elsewhere."""
+    long = "x" * 80
+    for lines, said in ((["/edit 2 Mid"], "Hello|Mid"), (["/edit 3 Mid"], "Mid"), (["/edit 1 Mid"], "Hello|Again|Mid"),
+                        (["/undo", "/redo", "/edit 1 Mid"], "Hello|Mid"), (["/undo", "/edit 1 Mid"], "Mid"), (["/tree 1", "/edit 1 Mid"], "Hello|Again|Mid")):
+        path = os.path.join(tempfile.mkdtemp(dir=SCRATCH), "said.txt")
+        lines = ["Hello", "Again", long] + lines + ["/export txt " + path]
+        run(["--plain", "--no-session"] + script("context 64\n" + ECHO * 4), stdin="\n".join(lines).encode() + b"\n")
+        with open(path) as out:
+            same((lines, "|".join(re.findall("You: (.*)", out.read().split("---")[0]))), (lines, said))
+    out = run(["--plain", "--no-session"] + script("context 64\n" + ECHO * 4), stdin=b"Hello\n" + long.encode() + b"\n/edit 2\n/edit\n/edit 3 x\n", together=True).stdout.decode()
+    expect("new text here: /edit 2 TEXT." in out and "new text here: /edit 1 TEXT." in out and "No such message" in out, out)
+
+
 def test_a_conversation_that_is_too_long_for_any_message():
     result = run(["--plain", "--no-session"] + script("context 24\n" + ECHO * 2), stdin=b"0123456\n/system x\n/stats\nHi\n/system -\n/undo\nb\n/stats\n", together=True)
     said = " ".join(result.stdout.decode().split())
