@@ -245,6 +245,7 @@ static void face_end_answer(void *self, const struct turn_result *result)
         begin_part(plain, plain->thinking && plain->labelled);
     if (plain->labelled)
         end_part(plain);
+    plain->labelled = false;
 }
 
 static void face_cut(void *self, size_t messages)
@@ -607,15 +608,25 @@ static bool remember_unread(struct plain *plain, struct bytes *lost)
     return told;
 }
 
+// What is said of leaving begins on a line of its own.
+static void end_line(struct plain *plain)
+{
+    if (plain->labelled) { // an answer is under way
+        end_part(plain);
+        return;
+    }
+    for (size_t i = 0; i < TERM_STOPS; i++)
+        if (plain->talk.status == term_exit_status(term_stops[i]))
+            fputc('\n', stdout); // the prompt stands there
+}
+
 static void close_lines(void *self)
 {
     struct plain *plain = self;
-    int status = plain->talk.status;
     if (!plain->from_terminal && plain->left)
         report_unread(plain);
     if (plain->from_terminal) {
-        if (status == STATUS_TERMINATED || status == STATUS_INTERRUPTED)
-            fputc('\n', stdout);
+        end_line(plain);
         struct bytes lost = {0}, unread = {0};
         bool told = remember_unread(plain, &lost);
         if (lost.length)

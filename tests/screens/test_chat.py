@@ -660,6 +660,21 @@ def test_signals_end_it_cleanly():
             same(t.settings(), t.before)
 
 
+def test_what_is_said_of_leaving_begins_a_line():
+    for number in (signal.SIGTERM, signal.SIGQUIT):
+        for busy, stands in ((True, "Assistant:\x1b[0m one two\r\n"), (False, "You:\x1b[0m a draft\r\n")):
+            t = chat("turn\necho\nturn\ntext one two\nhang\n", "--session", "leaves-%d-%d" % (number, busy), columns=200)
+            t.send("hi\r")
+            t.wait("Assistant:", "hi", "You:")
+            t.send("go\r" if busy else "a draft")
+            t.wait("one" if busy else "a draft")
+            t.process.send_signal(number)
+            t.finish()
+            said = t.output.decode().split("tokens/s)")[-1].replace("\x1b[?2004l", "").replace("\x1b[2m", "")
+            after = said[said.index(stands) + len(stands):]
+            expect(after.startswith(("Saved as ", "\r\nSaved as", "Your last", "Not sent")), said)
+
+
 def test_a_crash_restores_the_terminal():
     t = chat(ECHO)
     expect(t.settings() != t.before, "the terminal is in raw mode")
