@@ -116,7 +116,26 @@ static bool can_be_typed(const char *name)
     return true;
 }
 
-static void offer_paths(struct candidates *candidates, struct typed typed)
+// Adds a path as /file takes it: in quotes where it has spaces, or they were begun; those of a folder stay open. False:
+// no memory, or enough.
+static bool offer_quoted(struct candidates *candidates, struct typed path, const char *before, const char *name,
+                         bool is_folder)
+{
+    bool begun = path.text[-1] == '"', quoted = begun || strchr(before, ' ') || strchr(name, ' ');
+    struct candidates whole = {0};
+    if (quoted && (strchr(before, '"') || strchr(name, '"')))
+        return true; // which can't be typed
+    if (!quoted)
+        return offer(candidates, path, before, name, is_folder ? "/" : "");
+    if (!offer(&whole, path, before, name, is_folder ? "/" : "\""))
+        return false;
+    bool fine = !whole.count || offer(candidates, (struct typed){"", 0}, "\"", whole.words[0], "");
+    candidates_release(&whole);
+    return fine;
+}
+
+// Those that begin with what is typed behind quotes, if any.
+static void offer_paths(struct candidates *candidates, struct typed typed, bool quotes)
 {
     char before[4096], folder[4096], full[8192];
     size_t split = typed.length;
@@ -144,7 +163,8 @@ static void offer_paths(struct candidates *candidates, struct typed typed)
             continue;
         snprintf(full, sizeof full, "%s/%s", folder, name);
         bool is_folder = stat(full, &status) == 0 && S_ISDIR(status.st_mode);
-        if (!offer(candidates, typed, before, name, is_folder ? "/" : ""))
+        if (quotes ? !offer_quoted(candidates, typed, before, name, is_folder)
+                   : !offer(candidates, typed, before, name, is_folder ? "/" : ""))
             break;
     }
     closedir(open);
@@ -153,6 +173,11 @@ static void offer_paths(struct candidates *candidates, struct typed typed)
 static int compare(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool begins_quoted(struct typed typed)
+{
+    return typed.length && *typed.text == '"';
 }
 
 static void offer_arguments(struct candidates *candidates, const struct command_row *row, struct typed typed,
@@ -170,13 +195,27 @@ static void offer_arguments(struct candidates *candidates, const struct command_
     case TAKES_COMMAND:
         offer_commands(candidates, typed, "");
         break;
-    case TAKES_PATH:
-        offer_paths(candidates, typed);
+    case TAKES_PATH: // a format's path is all that follows it
+        if (*row->words || !begins_quoted(typed))
+            offer_paths(candidates, typed, !*row->words);
+        else if (!memchr(typed.text + 1, '"', typed.length - 1))
+            offer_paths(candidates, (struct typed){typed.text + 1, typed.length - 1}, true);
         break;
     case TAKES_NOTHING:
     case TAKES_TEXT:
         break;
     }
+}
+
+// What completes is a word up to blanks: those before it, which all of them have, are there.
+static void begin_behind_blanks(struct candidates *candidates, struct typed typed)
+{
+    size_t there = typed.length;
+    while (there > 0 && typed.text[there - 1] != ' ')
+        there--;
+    candidates->start += there;
+    for (size_t i = 0; there && i < candidates->count; i++)
+        memmove(candidates->words[i], candidates->words[i] + there, strlen(candidates->words[i] + there) + 1);
 }
 
 bool candidates_find(struct candidates *candidates, const char *line, size_t point,
@@ -206,8 +245,9 @@ bool candidates_find(struct candidates *candidates, const char *line, size_t poi
         struct typed typed = {line + start, point - start};
         if (row && *row->words && first)
             offer_words(candidates, typed, row->words);
-        else if (row && (first || *row->words || row->takes == TAKES_PATH))
+        else if (row && (first || *row->words || (row->takes == TAKES_PATH && begins_quoted(typed))))
             offer_arguments(candidates, row, typed, sessions);
+        begin_behind_blanks(candidates, typed);
     }
     if (candidates->count)
         qsort(candidates->words, candidates->count, sizeof *candidates->words, compare);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What Tab offers for a line that is being typed: commands, then what the command takes: names of sessions, settings,
-// words, paths. All begin with what is typed; where no session's name does, those that hold it somewhere are offered.
+// words, paths, in quotes where the command wants them so. All begin with what is typed, but for such quotes; where no
+// session's name does, those that hold it somewhere are offered.
 // Reads folders for paths; else pure.
 #ifndef MOECHAT_APP_TALK_CANDIDATES_H
 #define MOECHAT_APP_TALK_CANDIDATES_H
@@ -15,7 +16,7 @@ struct candidate_names {
 
 // Zero-initialise.
 struct candidates {
-    size_t start; // where the word that they complete begins, in bytes of the line
+    size_t start; // where the word that they complete begins, behind any blanks, in bytes of the line
     char **words; // whole words, sorted; a folder's ends with /
     size_t count;
 };

@@ -24,8 +24,9 @@ char **matches_of(struct candidates *found, const char *word)
     }
     while (common && ((unsigned char)found->words[0][common] & 0xC0) == 0x80) // whole characters
         common--;
-    // What has nothing in common but what was typed, somewhere, leaves that as it is.
-    bool begins = strncmp(found->words[0], word, strlen(word)) == 0;
+    // What has nothing in common but what was typed, somewhere, leaves that as it is. Quotes may come before it.
+    size_t typed = strlen(word), quotes = *found->words[0] == '"' && *word != '"' && common > typed;
+    bool begins = strncmp(found->words[0] + quotes, word, typed) == 0;
     matches[0] = found->count == 1 || begins ? strndup(found->words[0], common) : strdup(word);
     rl_completion_append_character = common && found->words[0][common - 1] == '/' ? '\0' : ' ';
     if (found->count == 1) { // alone it stands in the first place

@@ -660,6 +660,28 @@ def test_signals_end_it_cleanly():
             same(t.settings(), t.before)
 
 
+def test_tab_quotes_paths_with_spaces():
+    folder = os.path.join(tempfile.mkdtemp(dir=SCRATCH), "with spaces")
+    os.mkdir(folder)
+    for name in ("one two 1", "one two 2", "three"):
+        pathlib.Path(folder, name).write_text("this is %s\n" % name)
+    t = chat(ECHO * 3, columns=300)
+    t.send("/file %s\t" % folder[:-9])
+    t.wait('"%s/' % folder)
+    t.send("th\t\r")
+    t.wait("Assistant:", "this is three", "You:")
+    t.send("/file %s\to\t" % folder[:-9])
+    t.wait('ne two ')
+    t.send("2\t\r")
+    t.wait("Assistant:", "this is one two 2", "You:")
+    pathlib.Path(folder).rename(folder[:-1])
+    for name in ("b c d", "b c e"):
+        pathlib.Path(folder[:-11], name).write_text("this is %s\n" % name)
+    t.send("/file %sb\td\t\r" % folder[:-11])
+    t.wait("Assistant:", "this is b c d", "You:")
+    leave(t)
+
+
 def test_what_is_said_of_leaving_begins_a_line():
     for number in (signal.SIGTERM, signal.SIGQUIT):
         for busy, stands in ((True, "Assistant:\x1b[0m one two\r\n"), (False, "You:\x1b[0m a draft\r\n")):

@@ -110,10 +110,40 @@ static void only_up_to_the_point(struct harness *t)
     candidates_release(&found);
 }
 
+// /file takes a path up to a space, or in quotes; that of /export is all that follows.
+static void paths_with_spaces_are_quoted(struct harness *t)
+{
+    static const char *const files[] = {"d one/a b", "d one/c", "d one/q\"q", "lone", "l two", "k\"k"};
+    char folder[] = "/tmp/moechat-candidates-XXXXXX", here[4096];
+    CHECK(t, mkdtemp(folder) && getcwd(here, sizeof here) && chdir(folder) == 0 && mkdir("d one", 0700) == 0);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        fclose(fopen(files[i], "w"));
+    CHECK_STR(t, offered("/file d"), "6: \"d one/");
+    CHECK_STR(t, offered("/file \"d"), "6: \"d one/");
+    CHECK_STR(t, offered("/file \"d one/"), "9: one/a b\" one/c\"");
+    CHECK_STR(t, offered("/file \"d one/a"), "9: one/a b\"");
+    CHECK_STR(t, offered("/file  \"d one/a "), "16: b\"");
+    CHECK_STR(t, offered("/file \"d one/c\""), "");
+    CHECK_STR(t, offered("/file \"d one/c\" l"), ""); // words
+    CHECK_STR(t, offered("/file d one/"), "");
+    CHECK_STR(t, offered("/file l"), "6: \"l two\" lone");
+    CHECK_STR(t, offered("/file \"l"), "6: \"l two\" \"lone\"");
+    CHECK_STR(t, offered("/file k"), "6: k\"k");
+    CHECK_STR(t, offered("/file \"k"), "");
+    CHECK_STR(t, offered("/export md d"), "11: d one/");
+    CHECK_STR(t, offered("/export md d one/c"), "13: one/c");
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        unlink(files[i]);
+    CHECK(t, rmdir("d one") == 0 && chdir(here) == 0 && rmdir(folder) == 0);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(commands), TEST(arguments), TEST(only_up_to_the_point),
+    static const struct harness_test tests[] = {TEST(commands),
+                                                TEST(arguments),
+                                                TEST(only_up_to_the_point),
                                                 TEST(files_are_at_home_or_here),
+                                                TEST(paths_with_spaces_are_quoted),
                                                 TEST(names_that_would_not_be_seen_as_they_are)};
     return HARNESS_RUN(tests, argc, argv);
 }
