@@ -136,7 +136,11 @@ static bool store_number(void *field, const struct option_row *row, const char *
         return true;
     }
     double number = row->kind == KIND_REAL ? real : (double)whole;
-    if (number < row->least || number > row->most)
+    bool outside = number < row->least || number > row->most;
+    if (row->above && (outside || number == row->least))
+        return option_refuse(error, "%s must be above %g and at most %.10g, not %.60s", as, row->least, row->most,
+                             value);
+    if (outside)
         return option_refuse(error, "%s must be between %g and %.10g, not %.60s", as, row->least, row->most, value);
     uint32_t small = (uint32_t)whole;
     if (row->kind == KIND_REAL)

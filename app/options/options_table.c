@@ -89,6 +89,7 @@ const struct option_row options_table[] = {
      .variable = "MOECHAT_TOP_P",
      REAL(talk.top_p),
      .settable = true,
+     .above = true,
      .most = 1,
      .commands = FOR_TALK,
      .help = "Sample from the likeliest tokens that add up to probability P; 1: no limit. [the model's, else 0.95]"},

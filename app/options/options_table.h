@@ -22,6 +22,7 @@ struct option_row {
     const char *(*check)(const char *value); // of texts: NULL, or what is wrong with it, behind the option's name
     size_t offset;                           // in struct options
     double least, most;                      // of numbers
+    bool above;                              // least itself is not in it
     unsigned commands;                       // bits 1 << enum command
     enum kind kind;
     char letter;   // 0: none
