@@ -569,6 +569,20 @@ def test_a_message_without_room_for_an_answer_stays():
     same(run(["sessions", "rm", "no-room"]).returncode, 0)
 
 
+def test_what_a_full_disk_does_not_compact_is_saved_all_the_same():
+    t = chat(ECHO * 3, "--session", "no-disk")
+    for text in ("one\r", "/edit 1 two\r"):
+        t.send(text)
+        t.wait("tokens/s", "You:")
+    leave(t)
+    for verb, words in (("compact", b"not compacted: "), ("prune", b"not pruned: ")):
+        got = subprocess.run(["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", PROGRAM, "sessions", verb, "no-disk"], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, env=environment(), timeout=DEADLINE)
+        same((got.returncode, words in got.stderr or b"cannot compact: " in got.stderr, b"not saved" in got.stderr), (1, True, False))
+    expect(b"two" in run(["sessions", "show", "no-disk"]).stdout, "it is as it was")
+    same(run(["sessions", "rm", "no-disk"]).returncode, 0)
+
+
 def test_what_has_no_room_takes_nothing_back():
     """A message that is said or answered again, with more room than there is now."""
     long, short = "x" * 80, "Not sent: the message is too long: "
