@@ -491,7 +491,10 @@ def test_the_manual_knows_what_json_says():
 
     got = run(["run", "--device", "ref", "--jsonl", "--max-tokens", "2", "-p", "hi"])
     same((got.returncode, got.stdout.count(b"\n")), (0, 3))
-    for line in got.stdout.splitlines():
+    thought = run(["run", "--think", "on", "--json", "-p", "hi"] + script(b"thinks\nturn\ntext a\xff</think>\ntext b\xff\n"))
+    last = json.loads(thought.stdout)
+    same((last["thinking"], last["thinking_hex"], last["text_hex"]), ("a\ufffd", "61ff", "62ff"))
+    for line in got.stdout.splitlines() + thought.stdout.splitlines():
         same(names(json.loads(line)) - known, set())
 
 
