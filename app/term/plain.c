@@ -339,11 +339,21 @@ static bool take_line(struct plain *plain, const char *text, size_t length)
     return true;
 }
 
+// A message between quotes that are not closed. False: there is none.
+static bool drop_quoted(struct plain *plain)
+{
+    bool open = plain->quoted.length;
+    if (open)
+        put_paragraph(plain, "Not sent: the message after \"\"\" has no end; the same quotes end it.");
+    bytes_release(&plain->quoted);
+    return open;
+}
+
 static void on_typed(void *context, char *typed)
 {
     struct plain *plain = context;
     bool whole = !typed || take_line(plain, typed, strlen(typed));
-    if (!typed)
+    if (!typed && !drop_quoted(plain))
         talk_ask_leave(&plain->talk);
     if (!whole || (!typed && plain->talk.state == TALK_IDLE))
         prompt_show("");
@@ -627,6 +637,7 @@ static void close_lines(void *self)
         report_unread(plain);
     if (plain->from_terminal) {
         end_line(plain);
+        drop_quoted(plain);
         struct bytes lost = {0}, unread = {0};
         bool told = remember_unread(plain, &lost);
         if (lost.length)

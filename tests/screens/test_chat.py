@@ -660,6 +660,30 @@ def test_signals_end_it_cleanly():
             same(t.settings(), t.before)
 
 
+def test_quotes_that_are_not_closed_are_told():
+    for way in ("\x04", signal.SIGTERM):
+        t = chat(ECHO, columns=200)
+        t.send('"""abc\r')
+        t.wait("You:")
+        t.send("def\r")
+        t.wait("You:")
+        if way == "\x04":
+            t.send(way)
+        else:
+            t.process.send_signal(way)
+        t.wait('Not sent: the message after """ has no end; the same quotes end it.')
+        if way == "\x04":  # the chat goes on, and has the lines
+            t.wait("You:")
+            t.send("\x1b[A")
+            t.wait("def")
+            t.send("\r")
+            t.wait("Assistant:", "def", "You:")
+            leave(t)
+        else:
+            same(t.finish(), 143)
+        same(t.output.count(b"Not sent"), 1)
+
+
 def test_tab_quotes_paths_with_spaces():
     folder = os.path.join(tempfile.mkdtemp(dir=SCRATCH), "with spaces")
     os.mkdir(folder)
