@@ -1172,6 +1172,22 @@ def test_an_edit_without_room_leaves_the_screen_as_it_was():
     leave(s)
 
 
+def test_a_retry_without_room_leaves_the_screen_as_it_was():
+    run(["--plain", "--session", "small"] + script(ECHO_TURN * 2), stdin=b"Hello\nAgain and again\n")
+    s = Screen(["--session", "small"] + script("context 32\n" + ECHO_TURN), columns=100)
+    s.until("\u25c6 Again and again")
+    s.until(IDLE)
+    for _ in range(2):
+        s.keys("/retry\r", "its answer stays, ")
+        s.until(IDLE)
+        text = s.text()
+        same([text.count(words) for words in ("you \u203a Hello", "\u25c6 Hello", "you \u203a Again and again", "\u25c6 Again and again", "Not answered: ")], [1] * 5)
+    s.keys("/undo\r", "Took back 1")
+    s.keys("/retry\r", "Answer 2 of 2")
+    leave(s)
+    same(run(["sessions", "rm", "small"]).returncode, 0)
+
+
 def test_it_ends_in_the_background():
     """Stopped by another than the terminal, then told to end and continued: the terminal is as it was, or as who has it set it."""
     for kind, args in ((Terminal, ["--plain", "--no-session"]), (Screen, ["--no-session"])):
