@@ -91,6 +91,7 @@ static void draw_line(void)
 static void read_char(void)
 {
     bool searches = RL_ISSTATE(RL_STATE_NSEARCH);
+    recall_part_changes();
     rl_callback_read_char();
     if (searches && !RL_ISSTATE(RL_STATE_NSEARCH))
         recall_end_search(&prompt.recall);
@@ -112,6 +113,12 @@ static int accept_line(int count, int code)
 {
     draw_line();
     return rl_newline(count, code);
+}
+
+static void insert_text(const char *text)
+{
+    recall_part_changes();
+    rl_insert_text(text);
 }
 
 static int insert_newline(int count, int code)
@@ -544,7 +551,7 @@ static void insert_pasted(void)
 {
     struct bytes text = {0};
     if (typed_take_paste(&prompt.typed, &text) && text.length)
-        rl_insert_text(text.data);
+        insert_text(text.data);
     bytes_release(&text);
     prompt.pasting = false;
     prompt.undrawn = true;
@@ -730,7 +737,7 @@ void prompt_insert(const char *bytes, size_t length)
     char *text = strndup(bytes, length);
     prompt_cancel();
     if (text)
-        rl_insert_text(text);
+        insert_text(text);
     free(text);
 }
 

@@ -241,6 +241,21 @@ bool recall_keeps(struct recall *recall, const char *text)
     return !recall->lost;
 }
 
+// What can be undone is kept with the line, so that readline sees by its newest step whether there is more: that one
+// gets an end, and a beginning below it, and is undone as ever.
+void recall_part_changes(void)
+{
+    const HIST_ENTRY *entry = current_history();
+    UNDO_LIST *last = rl_undo_list, *begin = NULL;
+    if (entry && entry->data == last && last && last->what == UNDO_INSERT)
+        begin = malloc(sizeof *begin); // without memory as readline has it
+    if (!begin)
+        return;
+    *begin = (UNDO_LIST){.next = last->next, .what = UNDO_BEGIN};
+    last->next = begin;
+    rl_add_undo(UNDO_END, 0, 0, NULL);
+}
+
 void recall_begin_search(struct recall *recall)
 {
     bool at_end = where_history() == history_length;

@@ -51,6 +51,9 @@ bool recall_remember(struct recall *recall, const char *text);
 bool recall_keeps(struct recall *recall, const char *text);
 // The drafts that were left become lines of the history: the line is being sent.
 void recall_remember_left(struct recall *recall);
+// Before each key and text: what is typed into a line of the history that was changed before is a change of its own.
+// readline would add it to that last one, and keep the line as it was then.
+void recall_part_changes(void);
 // Around a search that readline does not keep the draft for; it may end in the history, where the draft is aside then,
 // as after Up. readline 8.2 itself would let the draft and a line of the history share one list of what can be undone,
 // and fall over it at the end of the line.

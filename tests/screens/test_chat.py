@@ -881,6 +881,28 @@ def test_a_search_that_is_interrupted_gives_the_draft_back():
     leave(t)
 
 
+def test_a_line_of_the_history_that_is_changed_again_is_kept_so():
+    """Also where readline would have added what is typed to what was typed there before."""
+    for mode, up, down in (("emacs", "\x10", "\x0e"), ("vi", "\x1bkA", "\x1bjA")):
+        rc, state = os.path.join(SCRATCH, "changed.inputrc"), tempfile.mkdtemp(dir=SCRATCH)
+        with open(rc, "w") as out:
+            out.write("set editing-mode %s\n" % mode)
+        t = chat(ECHO * 2, env=environment(XDG_STATE_HOME=state, INPUTRC=rc))
+        for line in ("one", "two"):
+            t.send(line + "\r")
+            t.wait("tokens/s", "You:")
+        for key in (up, "A", up, down, "B", up, "C", up, "D", "\x1f\x1f" if mode == "emacs" else "", "E", down, down):
+            t.send(key)
+            t.read(0.1)
+            time.sleep(0.2)  # Esc stands alone
+        t.process.terminate()
+        same(t.finish(), 143)
+        with open(os.path.join(state, "moechat", "history")) as history:
+            kept = history.read().split("\n")
+        wanted = {"twoAB", "oneE" if mode == "emacs" else "oneCDE"}
+        expect(wanted <= set(kept), kept)
+
+
 def test_keys_that_readline_does_not_survive():
     rc = os.path.join(SCRATCH, "hostile.inputrc")
     for mode, bindings, keys, wanted in (
