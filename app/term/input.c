@@ -19,13 +19,14 @@ static void give(const struct input *input, enum input_kind kind, const char *by
     input->take(input->context, &(struct input_item){.kind = kind, .bytes = bytes, .length = length});
 }
 
-static void end_paste(struct input *input, enum input_kind kind)
+static void end_paste(struct input *input, enum input_kind kind, bool unended)
 {
     struct bytes text = input->paste;
     struct input_item item = {.kind = kind,
                               .bytes = text.length ? text.data : "",
                               .length = text.length,
                               .left_out = input->left_out,
+                              .unended = unended,
                               .cut = input->cut};
     input->paste = (struct bytes){0};
     input->pasting = input->cut = input->after_return = false;
@@ -57,7 +58,7 @@ static void push_pasted(struct input *input, char byte)
     if (byte == paste_end[input->n_held]) {
         input->held[input->n_held++] = byte;
         if (input->n_held == sizeof paste_end - 1)
-            end_paste(input, INPUT_PASTE);
+            end_paste(input, INPUT_PASTE, false);
         return;
     }
     size_t count = input->n_held;
@@ -212,7 +213,7 @@ void input_push(struct input *input, const char *bytes, size_t length, uint64_t 
         input->n_held = 0;
         for (size_t i = 0; i < length; i++)
             add_pasted(input, bytes[i]);
-        end_paste(input, INPUT_BURST);
+        end_paste(input, INPUT_BURST, false);
         input->since_ms = now_ms;
         return;
     }
@@ -246,7 +247,7 @@ void input_tick(struct input *input, uint64_t now_ms)
         return;
     size_t length = input->n_held;
     if (input->pasting) {
-        end_paste(input, INPUT_PASTE);
+        end_paste(input, INPUT_PASTE, true);
         return;
     }
     input->n_held = 0;
@@ -254,6 +255,17 @@ void input_tick(struct input *input, uint64_t now_ms)
         give(input, INPUT_ESCAPE, "", 0);
     else
         give(input, INPUT_KEYS, input->held, length);
+}
+
+bool input_is_alone(const struct input *input, size_t length, uint64_t now_ms)
+{
+    return length == 1 && now_ms >= input->since_ms + INPUT_ALONE_MS;
+}
+
+void input_end_paste(struct input *input)
+{
+    if (input->pasting)
+        end_paste(input, INPUT_PASTE, true);
 }
 
 void input_drop(struct input *input)

@@ -23,6 +23,7 @@ struct input_item {
     const char *bytes;
     size_t length;
     size_t left_out; // control characters of a paste, which may have nothing else
+    bool unended;    // a paste had no mark at its end
     bool cut;        // a paste was longer than INPUT_PASTE_LIMIT; the rest is left out, too
 };
 typedef void input_take_fn(void *context, const struct input_item *item);
@@ -30,7 +31,8 @@ typedef void input_take_fn(void *context, const struct input_item *item);
 enum {
     INPUT_PASTE_LIMIT = 16 << 20,
     INPUT_KEY_MS = 500,    // a key that has begun with more than Esc goes on within
-    INPUT_PASTE_MS = 3000, // a paste without its end is over after this silence
+    INPUT_PASTE_MS = 5000, // a paste without its end is over after this silence
+    INPUT_ALONE_MS = 100,  // what comes alone after it is a key, and no part of a paste
     INPUT_BURST_MS = 20,   // what follows within is of the same burst: nobody types lines so fast
 };
 
@@ -59,7 +61,10 @@ void input_push(struct input *input, const char *bytes, size_t length, uint64_t 
 // How long to wait for more bytes before input_tick: -1: nothing is held.
 int input_wait_ms(const struct input *input, uint64_t now_ms);
 void input_tick(struct input *input, uint64_t now_ms); // gives out what has waited long enough
-void input_drop(struct input *input);                  // forgets what is held
+// Is what comes now a key that somebody has pressed, also where it would be of a paste? `length` bytes come.
+bool input_is_alone(const struct input *input, size_t length, uint64_t now_ms);
+void input_end_paste(struct input *input); // without its mark: gives out what has come of it
+void input_drop(struct input *input);      // forgets what is held
 void input_release(struct input *input);
 
 #endif

@@ -456,7 +456,11 @@ static bool typed_waits(const struct plain *plain)
 static int patience(void *self)
 {
     const struct plain *plain = self;
-    return line_waits(self) || typed_waits(self) ? 0 : plain->flow.word.length ? WORD_MS : plain->keep_ms;
+    if (line_waits(self) || typed_waits(self))
+        return 0;
+    int wait = plain->flow.word.length ? WORD_MS : plain->keep_ms,
+        paste = plain->from_terminal ? prompt_paste_ms() : -1;
+    return wait < 0 || (paste >= 0 && paste < wait) ? paste : wait;
 }
 
 // What is typed outlives a chat that is killed, also what is held for the next prompt.
@@ -477,6 +481,9 @@ static void tell_of_paste(struct plain *plain)
 {
     size_t *left_out = &prompt_typed()->left_out;
     char count[80], words[96];
+    if (prompt_typed()->unended)
+        face_say(plain, "(The paste had no end.)");
+    prompt_typed()->unended = false;
     if (!*left_out)
         return;
     snprintf(words, sizeof words, "(%s of the paste.)", typed_left_out_words(count, sizeof count, *left_out));
@@ -600,6 +607,7 @@ static bool remember_unread(struct plain *plain, struct bytes *lost)
     struct bytes held = {0};
     while (typed_read(prompt_typed(), STDIN_FILENO))
         ;
+    prompt_end_paste();
     bool fine = typed_text(prompt_typed(), &held) && bytes_append(&held, "", 1);
     if (!fine)
         put_paragraph(plain, "What was typed meanwhile is lost: out of memory.");

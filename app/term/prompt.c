@@ -19,6 +19,7 @@
 #include "app/term/matches.h"
 #include "app/term/recall.h"
 #include "app/term/term.h"
+#include "app/term/vi.h"
 
 #define IN_THE_MIDDLE                                                                                                  \
     (RL_STATE_ISEARCH | RL_STATE_NSEARCH | RL_STATE_MULTIKEY | RL_STATE_NUMERICARG | RL_STATE_VIMOTION |               \
@@ -34,6 +35,7 @@ static struct {
     FILE *nowhere;      // what readline would write when the face draws
     struct typed typed; // that readline is to get
     bool pasting;       // it begins with pasted text
+    uint64_t came_ms;   // the last of it
     bool skipping;      // it begins with the rest of a key that nothing is bound to
     int played;         // macros, since nothing waited
     struct keymaps keymaps;
@@ -192,6 +194,7 @@ static int skip(int count, int code)
 static int begin_paste(int count, int code)
 {
     prompt.pasting = true;
+    prompt.came_ms = term_clock_ms();
     return nothing(count, code);
 }
 
@@ -434,15 +437,6 @@ bool prompt_open(const struct prompt_face *face)
     return true;
 }
 
-// vi's insertion knows no Ctrl-G: where it ended a key that had begun, it is put in as any letter.
-static void take_bell_out(void)
-{
-    if (rl_editing_mode != 0 || rl_point == 0 || rl_line_buffer[rl_point - 1] != '\007')
-        return;
-    rl_delete_text(rl_point - 1, rl_point);
-    rl_point--;
-}
-
 // At readline's own prompt, as prompt_cancel: before what waits to be typed. A search gives the draft back, in the
 // place of what it has found.
 static void leave_key(void)
@@ -451,7 +445,7 @@ static void leave_key(void)
     for (int i = 0; i < 4 && RL_ISSTATE(IN_THE_MIDDLE) && typed_put(&prompt.typed, "\007", 1); i++)
         read_char();
     if (key)
-        take_bell_out();
+        vi_take_bell_out();
 }
 
 struct recall_end prompt_close(const char *draft, const char *behind, struct bytes *lost)
@@ -557,9 +551,22 @@ static void insert_pasted(void)
     prompt.undrawn = true;
 }
 
+int prompt_paste_ms(void)
+{
+    uint64_t now = term_clock_ms(), until = prompt.came_ms + INPUT_PASTE_MS;
+    return !prompt.pasting ? -1 : until > now ? (int)(until - now) : 0;
+}
+
+void prompt_end_paste(void)
+{
+    if (prompt.pasting)
+        insert_pasted();
+}
+
 bool prompt_can_type(void)
 {
-    return prompt.shown && typed_left(&prompt.typed) > 0 && (!prompt.pasting || typed_has_paste_end(&prompt.typed));
+    bool whole = !prompt.pasting || typed_has_paste_end(&prompt.typed) || prompt_paste_ms() == 0;
+    return prompt.shown && whole && (prompt.pasting || typed_left(&prompt.typed) > 0);
 }
 
 // The next key, or what of it readline asks for; or all that was pasted.
@@ -573,6 +580,7 @@ static void type_next(void)
         prompt.skipping = byte >= 0x20 && byte < 0x40;
     } else if (typed_take_paste_begin(&prompt.typed)) { // in no search, which would end with its first line
         prompt.pasting = true;
+        prompt.came_ms = term_clock_ms();
         if (RL_ISSTATE(IN_THE_MIDDLE) && typed_put(&prompt.typed, leave, 1))
             read_char();
     } else {
@@ -595,24 +603,11 @@ void prompt_type_held(void)
     draw_line();
 }
 
-// In vi's insert mode readline asks at once whether Esc stands alone; the rest of a key may be on its way. Not for as
-// long as readline waits for a key's end: whoever leaves insert mode and sends would have pressed Alt-Enter.
-static void await_key(void)
-{
-    const struct bytes *bytes = &prompt.typed.bytes;
-    const char *value = rl_variable_value("keyseq-timeout");
-    int wait_ms = value ? atoi(value) : 0, most_ms = (int)input_escape_ms();
-    wait_ms = wait_ms < most_ms ? wait_ms : most_ms;
-    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    if (rl_editing_mode == 0 && bytes->length && bytes->data[bytes->length - 1] == '\033' &&
-        poll(&input, 1, wait_ms > 0 ? wait_ms : 0) > 0)
-        typed_read(&prompt.typed, STDIN_FILENO);
-}
-
 void prompt_feed(void)
 {
     if (typed_read(&prompt.typed, STDIN_FILENO))
-        await_key();
+        vi_await_key(&prompt.typed);
+    prompt.came_ms = term_clock_ms();
     type_waiting();
 }
 
@@ -624,8 +619,7 @@ void prompt_draw(void)
 bool prompt_interrupt(const char *given)
 {
     leave_key();
-    if (prompt.pasting)
-        insert_pasted();
+    prompt_end_paste();
     prompt.skipping = false;
     typed_release(&prompt.typed); // as the terminal does with what it holds
     bool draft = rl_end > 0;
@@ -654,17 +648,6 @@ void prompt_resize(void)
     bounds_keep_screen();
 }
 
-// vi's mode, as show-mode-in-prompt asks for it; "" without.
-static const char *mode_words(void)
-{
-    const char *shown = rl_variable_value("show-mode-in-prompt");
-    if (rl_editing_mode != 0 || !shown || strcmp(shown, "on") != 0)
-        return "";
-    const char *words =
-        rl_variable_value(rl_get_keymap() == vi_insertion_keymap ? "vi-ins-mode-string" : "vi-cmd-mode-string");
-    return words ? words : "";
-}
-
 struct prompt_draft prompt_draft(void)
 {
     const char *label = rl_display_prompt;
@@ -674,7 +657,7 @@ struct prompt_draft prompt_draft(void)
                                      .text = prompt.next ? prompt.next : "",
                                      .length = prompt.next ? strlen(prompt.next) : 0};
     return (struct prompt_draft){.label = label ? label : "",
-                                 .mode = mode_words(),
+                                 .mode = vi_mode_words(),
                                  .text = rl_line_buffer ? rl_line_buffer : "",
                                  .length = rl_line_buffer ? (size_t)rl_end : 0,
                                  .point = rl_line_buffer ? (size_t)rl_point : 0,
@@ -771,7 +754,7 @@ void prompt_cancel(void)
     for (int i = 0; i < 4 && !prompt.within && RL_ISSTATE(IN_THE_MIDDLE); i++)
         prompt_type("\007", 1);
     if (key)
-        take_bell_out();
+        vi_take_bell_out();
 }
 
 bool prompt_escape(void)

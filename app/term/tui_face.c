@@ -330,7 +330,8 @@ static void suspend(void *self)
     tui_return(self);
 }
 
-// Keys in their order, those among them that would be signals. What is pasted is text, whatever it holds.
+// Keys in their order, those among them that would be signals. What is pasted is text, whatever it holds; Ctrl-C that
+// comes alone ends a paste which has no end.
 static void take_keys(struct tui *tui, const char *bytes, size_t length)
 {
     uint64_t now = term_clock_ms();
@@ -341,10 +342,13 @@ static void take_keys(struct tui *tui, const char *bytes, size_t length)
             continue;
         input_push(&tui->input, bytes + first, i - first, now);
         first = i;
-        if (tui->input.pasting || tui->talk.state == TALK_LEAVING)
+        bool pasting = tui->input.pasting, ends = number == SIGINT && input_is_alone(&tui->input, length, now);
+        if ((pasting && !ends) || tui->talk.state == TALK_LEAVING)
             continue;
         first = i + 1;
-        if (number == SIGINT)
+        if (pasting)
+            input_end_paste(&tui->input);
+        else if (number == SIGINT)
             interrupt(tui);
         else if (number == SIGTSTP)
             suspend(tui);
@@ -539,6 +543,7 @@ static bool is_lost(void *context, const char *text)
 static bool close_prompt(struct tui *tui, struct bytes *lost)
 {
     struct losses losses = {.lost = lost, .told = true};
+    input_end_paste(&tui->input);
     for (size_t at = 0; at < tui->unkept.length; at += strlen(tui->unkept.data + at) + 1)
         finds_no_room(&losses, tui->unkept.data + at);
     cut_queue(tui, finds_no_room, &losses);

@@ -692,7 +692,9 @@ void tui_interrupt(struct tui *tui)
 // Of a paste, what one may not see in it.
 static void tell_of_paste(struct tui *tui, const struct input_item *item)
 {
-    const char *burst = item->kind == INPUT_BURST ? "taken for a paste, as it came at once; no line of it was run" : "";
+    const char *burst = item->kind == INPUT_BURST ? "taken for a paste, as it came at once; no line of it was run"
+                        : item->unended           ? "the paste had no end"
+                                                  : "";
     char count[80], left_out[96] = "";
     if (item->left_out)
         snprintf(left_out, sizeof left_out, "%s%s%s", *burst ? "; " : "",
@@ -706,8 +708,13 @@ static void tell_of_paste(struct tui *tui, const struct input_item *item)
 void tui_take_input(void *context, const struct input_item *item)
 {
     struct tui *tui = context;
+    if (tui->talk.state == TALK_LEAVING && item->unended && tui->talk.status != STATUS_DONE &&
+        tui->mode == MODE_WRITE) {
+        prompt_insert(item->bytes, item->length); // a signal came in its middle
+        return;
+    }
     if (tui->talk.state == TALK_LEAVING) {
-        bool text = item->length && (unsigned char)item->bytes[0] >= ' ';
+        bool text = item->length && (item->kind == INPUT_PASTE || (unsigned char)item->bytes[0] >= ' ');
         bool ends = item->length == 1 && (item->bytes[0] == '\r' || item->bytes[0] == '\n');
         bytes_append(&tui->behind, ends ? "\n" : item->bytes, ends ? 1 : text ? item->length : 0);
         return;

@@ -94,6 +94,7 @@ bool typed_take_paste(struct typed *typed, struct bytes *text)
             typed->left_out++;
     }
     typed->taken = end + (whole ? MARK : 0);
+    typed->unended = typed->unended || !whole;
     return fine;
 }
 

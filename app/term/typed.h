@@ -14,6 +14,7 @@ struct typed {
     struct bytes bytes;
     size_t taken;    // of them
     size_t looked;   // before it no end of a paste begins
+    bool unended;    // a paste was taken without its end; the caller's to say and to make false
     size_t left_out; // control characters of what was pasted; the caller's to say and to make 0
 };
 void typed_release(struct typed *typed);

@@ -975,6 +975,21 @@ def test_ctrl_c_ends_a_paste_without_its_end():
     leave(t)
 
 
+def test_a_paste_that_comes_no_further_is_over():
+    state = tempfile.mkdtemp(dir=SCRATCH)
+    t = chat(ECHO, env=environment(XDG_STATE_HOME=state))
+    t.send("\x1b[200~one")
+    t.wait("one", "(The paste had no end.)")
+    t.send(" and a key\r")
+    t.wait("Assistant:", "one and a key", "You:")
+    t.send("before \x1b[200~cut\noff")
+    time.sleep(0.3)
+    t.process.terminate()
+    same(t.finish(), 143)
+    with open(os.path.join(state, "moechat", "history")) as history:
+        same(history.read().split("\n"), ["one and a key", "before cut\\noff", ""])
+
+
 def test_a_long_draft_on_one_row():
     t = Terminal(["--plain"] + script(ECHO), columns=500, rows=1)
     t.wait("You:")

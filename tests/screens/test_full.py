@@ -606,6 +606,26 @@ def test_pastes():
     leave(s)
 
 
+def test_a_paste_without_its_end():
+    """Ctrl-C ends it where it comes alone, so does silence, and what came of it outlives the chat."""
+    state = tempfile.mkdtemp(dir=SCRATCH)
+    s = chat(ECHO_TURN, env=environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME=state))
+    s.send("\x1b[200~by\x03 key")
+    time.sleep(0.3)
+    s.keys("\x03", "> by key")
+    s.until("the paste had no end; 1 control character left out")
+    s.keys(" typed", "> by key typed")
+    s.keys("\x15\x1b[200~of silence", "> of silence")
+    s.until("the paste had no end")
+    s.send("\x15before \x1b[200~\ncut\noff\x1b[2")
+    time.sleep(0.3)
+    s.process.terminate()
+    same(s.finish(), 143)
+    with open(os.path.join(state, "moechat", "history")) as history:
+        kept = history.read().split("\n")
+    expect("before \\ncut\\noff" in kept, kept)
+
+
 def processor_seconds(process):
     with open("/proc/%d/stat" % process.pid) as stat:
         return sum(map(int, stat.read().rpartition(")")[2].split()[11:13])) / os.sysconf("SC_CLK_TCK")
