@@ -87,6 +87,10 @@ static void mend_function(const struct walk *walk, const struct place *place, in
         put(entry, functions->unknown);
     else if (function == rl_re_read_init_file)
         put(entry, functions->reread);
+    else if (function == rl_reverse_search_history)
+        put(entry, functions->back);
+    else if (function == rl_forward_search_history)
+        put(entry, functions->forth);
     else if (function == rl_bracketed_paste_begin)
         put(entry, functions->paste);
     else if (!function && within && key != ANYOTHERKEY && (place->sequence || !place->falls_back))

@@ -19,6 +19,8 @@ struct keymaps_functions {
     rl_command_func_t *paste;   // the terminal's mark before pasted text
     rl_command_func_t *macro;   // see keymaps_macro
     rl_command_func_t *reread;  // in place of re-read-init-file
+    rl_command_func_t *back;    // in place of reverse-search-history
+    rl_command_func_t *forth;   // in place of forward-search-history
 };
 // The macros of the keymaps that were mended; begin with {0}.
 struct keymaps {

@@ -558,6 +558,11 @@ static bool open_lines(void *self)
     return true;
 }
 
+static void keep(void *context)
+{
+    keep_typed(context, true);
+}
+
 static void adopted(void *context, size_t count)
 {
     char words[160];
@@ -574,7 +579,8 @@ static bool open_prompt(void *self)
                                                                       .line = on_typed,
                                                                       .complete = complete,
                                                                       .not_kept = not_kept,
-                                                                      .adopted = adopted});
+                                                                      .adopted = adopted,
+                                                                      .keep = keep});
 }
 
 // Lines of a pipe behind the one that left.

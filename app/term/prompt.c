@@ -218,10 +218,28 @@ static int reread(int count, int code)
     return 0;
 }
 
+// A search takes the line, and what stands in it may have been typed just now.
+static int search_back(int count, int code)
+{
+    prompt.face.keep(prompt.face.context);
+    return rl_reverse_search_history(count, code);
+}
+
+static int search_forth(int count, int code)
+{
+    prompt.face.keep(prompt.face.context);
+    return rl_forward_search_history(count, code);
+}
+
 static void mend_keymaps(void)
 {
-    static const struct keymaps_functions functions = {
-        .unknown = unknown, .skip = skip, .paste = begin_paste, .macro = play_macro, .reread = reread};
+    static const struct keymaps_functions functions = {.unknown = unknown,
+                                                       .skip = skip,
+                                                       .paste = begin_paste,
+                                                       .macro = play_macro,
+                                                       .reread = reread,
+                                                       .back = search_back,
+                                                       .forth = search_forth};
     for (size_t i = 0; i < N_MAPS; i++)
         keymaps_mend(&prompt.keymaps, maps[i], &functions);
 }
@@ -284,6 +302,7 @@ static void bind_keys(void)
     static int plain_##function(int count, int code)                                                                   \
     {                                                                                                                  \
         Keymap map = rl_get_keymap();                                                                                  \
+        prompt.face.keep(prompt.face.context);                                                                         \
         recall_begin_search(&prompt.recall);                                                                           \
         rl_set_keymap(vi_insertion_keymap);                                                                            \
         int status = rl_##function(count, code);                                                                       \

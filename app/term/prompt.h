@@ -26,6 +26,8 @@ struct prompt_face {
     void (*not_kept)(void *context, const char *why);
     // Drafts of chats that were killed, so many, are in the history now.
     void (*adopted)(void *context, size_t count);
+    // A search begins, which takes the draft's place: what is typed is to be kept now.
+    void (*keep)(void *context);
     void (*offer)(void *context, char **words, size_t count); // several words fit; only for a screen
 };
 

@@ -460,6 +460,11 @@ static void not_kept(void *context, const char *why)
     tui_notice(context, "not kept in the history of later chats: %s", why);
 }
 
+static void keep(void *context)
+{
+    tui_keep_draft(context);
+}
+
 static void adopted(void *context, size_t count)
 {
     char words[160];
@@ -475,7 +480,8 @@ static bool open_prompt(void *self)
                                              .complete = tui_complete,
                                              .offer = tui_offer,
                                              .not_kept = not_kept,
-                                             .adopted = adopted});
+                                             .adopted = adopted,
+                                             .keep = keep});
 }
 
 // From here on the screen is ours until close_screen.

@@ -903,6 +903,28 @@ def test_a_line_of_the_history_that_is_changed_again_is_kept_so():
         expect(wanted <= set(kept), kept)
 
 
+def test_a_draft_is_kept_before_a_search_takes_its_place():
+    """Not half a second later, when the search may still be open and the chat killed."""
+    rc = os.path.join(SCRATCH, "search.inputrc")
+    for mode, key in (("emacs", "\x12"), ("emacs", "\x13"), ("emacs", "\x1bp"), ("vi", "\x1b/"), ("vi", "\x12")):
+        for full in (False, True):
+            with open(rc, "w") as out:
+                out.write("set editing-mode %s\n" % mode)
+            env = environment(TERM="linux", INPUTRC=rc, XDG_STATE_HOME=tempfile.mkdtemp(dir=SCRATCH), MOECHAT_CLOCK="fake")
+            t = Screen(script(ECHO) + ["--no-session"], env=env) if full else Terminal(["--plain"] + script(ECHO), env=env)
+            t.until(" idle ") if full else t.wait("You:")
+            t.send("a draft")
+            if key == "\x1b/":
+                t.send("\x1b")
+                time.sleep(0.2)  # it stands alone
+            t.send(key[-1] if key == "\x1b/" else key)
+            time.sleep(1)
+            t.process.kill()
+            t.finish()
+            drafts = [path.read_text() for path in pathlib.Path(env["XDG_STATE_HOME"]).glob("moechat/draft-*")]
+            expect(drafts == ["a draft"], (mode, key, full, drafts))
+
+
 def test_keys_that_readline_does_not_survive():
     rc = os.path.join(SCRATCH, "hostile.inputrc")
     for mode, bindings, keys, wanted in (

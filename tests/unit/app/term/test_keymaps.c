@@ -25,7 +25,16 @@ static int reread(int count, int code)
     return count + code + 4;
 }
 
-static const struct keymaps_functions functions = {unknown, skip, paste, macro, reread};
+static int back(int count, int code)
+{
+    return count + code + 5;
+}
+static int forth(int count, int code)
+{
+    return count + code + 6;
+}
+
+static const struct keymaps_functions functions = {unknown, skip, paste, macro, reread, back, forth};
 
 static rl_command_func_t *bound(const char *sequence, Keymap map)
 {
@@ -117,6 +126,8 @@ static void what_ends_or_stops_readline_is_not_bound(struct harness *t)
     bind(t, "\\C-xc", rl_call_last_kbd_macro, map);
     bind(t, "d", rl_print_last_kbd_macro, map);
     bind(t, "\\C-x\\C-r", rl_re_read_init_file, map);
+    bind(t, "f", rl_reverse_search_history, map);
+    bind(t, "g", rl_forward_search_history, map);
     bind(t, "e", rl_insert, map);
     char deep[4 * KEYMAPS_DEEPEST] = "";
     for (int i = 0; i < KEYMAPS_DEEPEST + 8; i++)
@@ -128,6 +139,7 @@ static void what_ends_or_stops_readline_is_not_bound(struct harness *t)
                        "c",
                        map) == unknown);
     CHECK(t, bound("d", map) == unknown && bound("\x18\x12", map) == reread && bound("e", map) == rl_insert);
+    CHECK(t, bound("f", map) == back && bound("g", map) == forth);
     deep[KEYMAPS_DEEPEST + 1] = 0;
     CHECK(t, bound(deep, map) == unknown);
     keymaps_release(&keymaps);
