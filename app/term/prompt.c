@@ -495,6 +495,11 @@ bool prompt_remember(const char *text)
     return recall_remember(&prompt.recall, text);
 }
 
+bool prompt_put_away(const char *draft)
+{
+    return recall_put_away(&prompt.recall, draft);
+}
+
 bool prompt_keeps(const char *text)
 {
     return recall_keeps(&prompt.recall, text);
@@ -643,7 +648,7 @@ bool prompt_interrupt(const char *given)
     typed_release(&prompt.typed); // as the terminal does with what it holds
     bool draft = rl_end > 0;
     if (draft)
-        prompt_remember(given && strcmp(given, rl_line_buffer) == 0 ? "" : rl_line_buffer);
+        prompt_put_away(given && strcmp(given, rl_line_buffer) == 0 ? "" : rl_line_buffer);
     rl_point = rl_end;
     rl_redisplay();
     rl_free_line_state();

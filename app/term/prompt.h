@@ -37,6 +37,7 @@ bool prompt_open(const struct prompt_face *face);
 // can't be written; the others are recall_close's.
 struct recall_end prompt_close(const char *draft, const char *behind, struct bytes *lost);
 bool prompt_remember(const char *text);                   // as recall_remember
+bool prompt_put_away(const char *draft);                  // as recall_put_away
 bool prompt_keeps(const char *text);                      // as recall_keeps
 bool prompt_remember_other(const char *text);             // than the line, which stays as it is
 int prompt_keep_draft(const char *text, uint64_t now_ms); // as recall_keep_draft

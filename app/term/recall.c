@@ -21,10 +21,53 @@ static bool is_blank(const char *text)
     return !*text;
 }
 
+// Those of the texts that `goes` says go.
+static void sift(struct bytes *texts, bool (*goes)(void *context, const char *text), void *context)
+{
+    struct bytes left = {.data = texts->data};
+    for (size_t at = 0, length; at < texts->length; at += length + 1) {
+        length = strlen(texts->data + at);
+        if (goes(context, texts->data + at))
+            continue;
+        left.length += left.length > 0; // a zero byte stands there
+        memmove(left.data + left.length, texts->data + at, length + 1);
+        left.length += length;
+    }
+    texts->length = left.length;
+}
+
+static bool is_had(void *others, const char *text)
+{
+    return recall_has_lost(others, text);
+}
+
+// After one that the disk does not take no other is tried.
+struct owed {
+    struct recall *recall;
+    bool fails;
+};
+
+static bool is_taken(void *context, const char *text)
+{
+    struct owed *owed = context;
+    struct recall *recall = owed->recall;
+    size_t length = strlen(text);
+    if (owed->fails || history_refusal(length))
+        return false;
+    owed->fails = !recall->history_path || history_add(&recall->history, recall->history_path, text, length);
+    return !owed->fails;
+}
+
+static void keep_owed(struct recall *recall)
+{
+    sift(&recall->owed, is_taken, &(struct owed){.recall = recall});
+}
+
 // For later chats, as this one has it anyway.
 static void keep(struct recall *recall, const char *text)
 {
     size_t length = strlen(text);
+    keep_owed(recall);
     const char *why = history_refusal(length);
     int code = history_add(&recall->history, recall->history_path, text, length);
     if (!recall->history_path && !is_blank(text))
@@ -46,6 +89,17 @@ static void add(struct recall *recall, const char *text)
     if (!last || strcmp(last->line, text) != 0)
         add_history(text);
     keep(recall, text); // also the same again, which the disk may not have taken
+}
+
+// A draft, which is owed then where the disk does not take it.
+static void add_draft(struct recall *recall, const char *draft)
+{
+    bool before = recall->lost;
+    recall->lost = false;
+    add(recall, draft);
+    if (recall->lost && !recall_has_lost(&recall->owed, draft))
+        recall_lose(&recall->owed, draft); // without memory it is told no more
+    recall->lost = recall->lost || before;
 }
 
 static bool adopt(void *context, const char *text)
@@ -176,6 +230,18 @@ static bool append_text(struct gathered *to, const char *text)
     return !length || !room || (bytes_append(texts, "", between) && bytes_append(texts, text, length));
 }
 
+// As many as there is room for, the newest first, as the draft's file has them. False: no memory.
+static bool gather_older(const struct bytes *older, struct gathered *to)
+{
+    bool fine = true;
+    for (size_t end = older->length, at = end; fine && end > 0; end = at > 0 ? at - 1 : 0) {
+        for (at = end; at > 0 && older->data[at - 1];)
+            at--;
+        fine = append_text(to, older->data + at);
+    }
+    return fine;
+}
+
 // As the draft's file has it, if this is the line now, or while a search has the line. False: no memory.
 static bool gather(const struct recall *recall, const char *text, struct gathered *to)
 {
@@ -184,6 +250,7 @@ static bool gather(const struct recall *recall, const char *text, struct gathere
     char *aside = look_aside();
     bool fine = (entry && strcmp(entry->line, text) == 0) || append_text(to, text);
     fine = fine && append_text(to, aside) && append_text(to, recall->searched_from);
+    fine = fine && gather_older(&recall->owed, to);
     for (const char *line; fine && (line = next_changed(recall, &at));)
         fine = append_text(to, line);
     free(aside);
@@ -205,7 +272,7 @@ static bool find_lost(const struct recall *recall, const struct bytes *texts, st
 static void remember_searched_from(struct recall *recall)
 {
     if (recall->searched_from)
-        add(recall, recall->searched_from);
+        add_draft(recall, recall->searched_from);
     free(recall->searched_from);
     recall->searched_from = NULL;
 }
@@ -216,7 +283,7 @@ void recall_remember_left(struct recall *recall)
     char *draft = change_aside(NULL);
     remember_searched_from(recall);
     if (draft)
-        add(recall, draft);
+        add_draft(recall, draft);
     free(draft);
 }
 
@@ -227,10 +294,21 @@ bool recall_remember(struct recall *recall, const char *text)
         return false;
     recall->lost = false;
     recall_remember_left(recall);
+    sift(&recall->owed, is_had, &(struct bytes){.data = copy, .length = strlen(copy)});
     add(recall, copy);
     free(copy);
     using_history(); // Up begins at the end again
     return !recall->lost;
+}
+
+bool recall_put_away(struct recall *recall, const char *draft)
+{
+    char *copy = strdup(draft); // it may be the line
+    bool kept = copy && recall_remember(recall, copy);
+    if (copy && *copy && !kept)
+        recall_lose(&recall->owed, copy);
+    free(copy);
+    return kept;
 }
 
 bool recall_keeps(struct recall *recall, const char *text)
@@ -371,41 +449,15 @@ void recall_tell_lost(const struct bytes *lost, bool whole)
         report("what was typed and not sent is lost: no history or file takes it");
 }
 
-// As many as there is room for, the newest first, as the draft's file has them. False: no memory.
-static bool gather_older(const struct bytes *older, struct gathered *to)
-{
-    bool fine = true;
-    for (size_t end = older->length, at = end; fine && end > 0; end = at > 0 ? at - 1 : 0) {
-        for (at = end; at > 0 && older->data[at - 1];)
-            at--;
-        fine = append_text(to, older->data + at);
-    }
-    return fine;
-}
-
-// Those of the texts that the others have go.
-static void take_out(struct bytes *texts, const struct bytes *others)
-{
-    struct bytes left = {.data = texts->data};
-    for (size_t at = 0, length; at < texts->length; at += length + 1) {
-        length = strlen(texts->data + at);
-        if (recall_has_lost(others, texts->data + at))
-            continue;
-        left.length += left.length > 0; // a zero byte stands there
-        memmove(left.data + left.length, texts->data + at, length + 1);
-        left.length += length;
-    }
-    texts->length = left.length;
-}
-
 // False: the history lacks something of it.
 static bool keep_typed(struct recall *recall, const char *draft, const char *behind, bool *has_behind)
 {
     recall->lost = false;
     keep_changed(recall);
+    keep_owed(recall);
     if (!draft)
         remember_searched_from(recall);
-    bool safe = !recall->lost;
+    bool safe = !recall->lost && !recall->owed.length;
     safe = (!draft || recall_remember(recall, draft)) && safe;
     *has_behind = recall_keeps(recall, behind);
     return safe && *has_behind;
@@ -423,11 +475,12 @@ struct recall_end recall_close(struct recall *recall, const char *draft, const c
         draft_file_keep(&recall->draft_file, &typed.texts);
     bool kept = draft_file_end(&recall->draft_file, safe) && gathered;
     if (kept)
-        take_out(lost, &typed.texts);
+        sift(lost, is_had, &typed.texts);
     end.behind = end.behind || (kept && recall_has_lost(&typed.texts, behind));
     typed.texts.length = length; // the others are in `lost`
     end.told = safe || (gathered && (kept || find_lost(recall, &typed.texts, lost)) && !partly);
     bytes_release(&typed.texts);
+    bytes_release(&recall->owed);
     clear_history();
     history_release(&recall->history);
     free(recall->history_path);

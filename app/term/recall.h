@@ -21,6 +21,7 @@ struct recall {
     char *history_path;
     struct draft_file draft_file;
     uint64_t keep_at_ms; // 0: what it holds is what was typed
+    struct bytes owed;   // drafts that were put away and that the disk did not take: with the next that it takes
     char *searched_from; // the draft that a search took the place of, NULL
     int no_place;        // an errno: why there is no path
     bool told;           // that a text is not kept
@@ -47,6 +48,8 @@ void recall_tell_lost(const struct bytes *lost, bool whole);
 
 // A text that was typed, with the drafts that were left for it, goes to the history. False: later chats lack one.
 bool recall_remember(struct recall *recall, const char *text);
+// The same for a draft that is not sent; the end tells it where the disk takes it never.
+bool recall_put_away(struct recall *recall, const char *draft);
 // Does the history of later chats have a text that was typed before, or take it now?
 bool recall_keeps(struct recall *recall, const char *text);
 // The drafts that were left become lines of the history: the line is being sent.

@@ -253,7 +253,7 @@ static void move_to_history(struct tui *tui)
 {
     struct prompt_draft draft = prompt_draft();
     char *text = strndup(draft.text, draft.length);
-    bool kept = text && prompt_remember(text);
+    bool kept = text && prompt_put_away(text);
     free(text);
     tui_notice(tui, kept ? "draft moved to the history; Up brings it back"
                          : "draft moved to the history of this chat alone; Up brings it back");

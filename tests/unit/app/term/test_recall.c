@@ -94,6 +94,41 @@ static void what_was_not_kept_is_tried_again(struct harness *t)
     CHECK(t, recall_close(&next, NULL, "", &lost).told && !lost.length);
 }
 
+// With the next text that the disk takes, or at the end; a message that was sent is not owed.
+static void a_draft_that_was_put_away_is_owed(struct harness *t)
+{
+    for (int room = 0; room < 3; room++) { // never again, at the end, before another text
+        struct recall recall = {.not_kept = not_kept}, next = {.not_kept = not_kept};
+        struct bytes lost = {0};
+        recall_open(&recall);
+        size_t before = recall.history.count;
+        char *path = recall.history_path;
+        recall.history_path = strdup("/dev/full");
+        CHECK(t, !recall_remember(&recall, "sent"));
+        CHECK(t, !recall_put_away(&recall, room == 1 ? "one" : room == 2 ? "three" : "five"));
+        CHECK(t, !recall_put_away(&recall, "sent then") && !recall_remember(&recall, "sent then"));
+        CHECK(t, !recall_put_away(&recall, room == 1 ? "two" : room == 2 ? "four" : "six"));
+        if (room) {
+            free(recall.history_path);
+            recall.history_path = path;
+            CHECK(t, room == 1 || (recall_remember(&recall, "another") && !recall.owed.length));
+        } else {
+            free(path);
+            draft_file_end(&recall.draft_file, true);
+            recall.draft_file = (struct draft_file){.fd = -1}; // that disk is full, too
+        }
+        CHECK(t, recall_close(&recall, NULL, "", &lost).told);
+        CHECK_EQ(t, recall_open(&next), 0);
+        if (CHECK_EQ(t, next.history.count, before + (room ? 1 + (size_t)room : 0)) && room)
+            for (size_t i = 0; i < 2; i++)
+                CHECK_STR(t, next.history.entries[before + i], room == 1 ? i ? "two" : "one" : i ? "four" : "three");
+        CHECK_EQ(t, lost.length, room ? 0 : sizeof "five" + sizeof "six" - 1);
+        CHECK(t, room || (recall_has_lost(&lost, "five") && recall_has_lost(&lost, "six")));
+        bytes_release(&lost);
+        CHECK(t, recall_close(&next, NULL, "", &lost).told && !lost.length);
+    }
+}
+
 // As where a file stands in the folder's place: this chat's Up has it, no later one does.
 static void without_a_folder_nothing_is_kept(struct harness *t)
 {
@@ -151,12 +186,11 @@ static void what_no_file_takes_is_told_by_itself(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(the_draft_of_a_search_is_kept),
-                                                TEST(what_is_lost_is_told),
-                                                TEST(what_was_not_kept_is_tried_again),
-                                                TEST(without_a_folder_nothing_is_kept),
-                                                TEST(the_file_takes_all_that_the_history_does_not),
-                                                TEST(what_no_file_takes_is_told_by_itself)};
+    static const struct harness_test tests[] = {
+        TEST(the_draft_of_a_search_is_kept),       TEST(what_is_lost_is_told),
+        TEST(what_was_not_kept_is_tried_again),    TEST(a_draft_that_was_put_away_is_owed),
+        TEST(without_a_folder_nothing_is_kept),    TEST(the_file_takes_all_that_the_history_does_not),
+        TEST(what_no_file_takes_is_told_by_itself)};
     char command[100];
     if (!mkdtemp(folder) || setenv("XDG_STATE_HOME", folder, 1))
         return 2;
