@@ -62,7 +62,8 @@ struct talk {
     struct sessions_choice choice; // to be opened when the model is there
     bool saving, opening;
     bool untold;                   // what became of the last turn on the disk; the worker's news will say
-    struct bytes held;             // a command that waits for those news, as it was typed
+    struct bytes held;             // a command that waits for those news, or for a save, as it was typed
+    bool tried;                    // these have come: what is not saved now can't be
     bool part_read;                // something of the message that was sent last, which was stopped
     bool blank;                    // it goes with what is opened next, as nothing was said in it, or nothing kept
     bool lost;                     // something that was to be saved is not
@@ -98,7 +99,7 @@ bool talk_left_figures(const struct talk *talk);
 bool talk_stop(struct talk *talk);
 void talk_leave(struct talk *talk, int status);
 // Somebody wants to leave: once what became of the last turn on the disk is told, and the second time if something
-// would be lost, which was said. A pipe's lines mean what they say.
+// would be lost that can't be saved now, either, which was said. A pipe's lines mean what they say.
 void talk_ask_leave(struct talk *talk);
 // After /edit: the conversation is as before it. False: nothing is being edited, or the worker is busy. A face that
 // keeps what stands above says TALK_EDIT_LEFT.

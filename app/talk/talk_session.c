@@ -157,7 +157,9 @@ static void do_held(struct talk *talk)
         return;
     talk->held = (struct bytes){0};
     talk->state = TALK_IDLE; // the face sees it when the command is done
+    talk->tried = true;
     talk_line(talk, line.data, line.length);
+    talk->tried = false;
     bytes_release(&line);
 }
 
@@ -191,8 +193,8 @@ void talk_on_session(struct talk *talk, const struct session_news *news)
         on_opened(talk, news);
     else
         say_saved(talk, news, another);
-    if (news->of_turn) {
-        talk->untold = false;
+    talk->untold = talk->untold && !news->of_turn;
+    if (news->of_turn || talk->held.length) {
         do_held(talk);
         return;
     }
@@ -204,15 +206,33 @@ void talk_on_session(struct talk *talk, const struct session_news *news)
         talk_enter(talk, TALK_IDLE);
 }
 
-// What could not be saved is lost with the conversation, so the first time it stays, for each of these commands by
-// itself. True: it did, and that was said.
-static bool holds_unsaved(struct talk *talk, const char *command)
+// The disk may have room again. True: what is not saved is tried once more, and the command then.
+static bool tries_again(struct talk *talk, const char *command, const char *argument)
 {
-    if (!talk->saving || !talk->unsaved || (talk->warned && strcmp(talk->warned, command) == 0))
+    struct bytes *held = &talk->held;
+    if (talk->tried || talk->hole || talk->scripted || talk->state != TALK_IDLE)
         return false;
-    talk->warned = command;
+    if (!bytes_append(held, command, strlen(command)) || !bytes_append(held, " ", *argument != 0) ||
+        !bytes_append(held, argument, strlen(argument))) {
+        bytes_release(held);
+        return false;
+    }
+    talk_enter(talk, TALK_BUSY);
+    worker_save_session(talk->worker, "");
+    return true;
+}
+
+// What could not be saved is lost with the conversation, so the first time it stays, for each of these commands by
+// itself; `as` is what it is called. True: it did, and that was said, or is tried.
+static bool holds_unsaved(struct talk *talk, const char *as, const char *command, const char *argument)
+{
+    if (!talk->saving || !talk->unsaved || (talk->warned && strcmp(talk->warned, as) == 0))
+        return false;
+    if (tries_again(talk, command, argument))
+        return true;
+    talk->warned = as;
     talk_refuse(talk, "The last messages are not saved, and would be lost: %s; %s once more drops them.",
-                talk->hole ? "/fork NAME saves all of the conversation" : "/save tries again", command);
+                talk->hole ? "/fork NAME saves all of the conversation" : "/save tries again", as);
     return true;
 }
 
@@ -223,7 +243,7 @@ void talk_ask_leave(struct talk *talk)
         return; // it waits already
     if (!talk->scripted && talk->state == TALK_IDLE && talk->untold && bytes_append(&talk->held, quit, strlen(quit)))
         talk_enter(talk, TALK_BUSY);
-    else if (talk->scripted || !holds_unsaved(talk, "/quit or Ctrl-D"))
+    else if (talk->scripted || !holds_unsaved(talk, "/quit or Ctrl-D", quit, ""))
         talk_leave(talk, talk->status);
 }
 
@@ -247,7 +267,7 @@ void talk_do_new(struct talk *talk, const struct line *line)
 {
     (void)line;
     struct store_error error;
-    if (holds_unsaved(talk, "/new"))
+    if (holds_unsaved(talk, "/new", "/new", ""))
         return;
     bool said = chat_exchanges(&talk->chat);
     chat_clear(&talk->chat);
@@ -367,7 +387,7 @@ void talk_do_load(struct talk *talk, const struct line *line)
         list_sessions(talk);
     } else if (strcmp(name, talk->session) == 0) {
         talk_say(talk, "That is the conversation you are in.");
-    } else if (holds_unsaved(talk, "/load")) {
+    } else if (holds_unsaved(talk, "/load", "/load", name)) {
         return;
     } else if (!sessions_load(&talk->store, name, &chat, &talk->choice, &error)) {
         fail_session(talk, name, &error);

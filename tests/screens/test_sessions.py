@@ -1011,6 +1011,28 @@ def test_a_full_disk_is_no_place_that_was_saved_to():
     expect('The conversation goes on as "elsewhere"; the next turn tries again to save it.\n' in said, "said: %r" % said)
 
 
+def test_who_leaves_once_the_disk_has_room_loses_nothing():
+    """Nor is it said: the save is tried first."""
+    full = "trap '' XFSZ; ulimit -S -f 0; exec \"$0\" \"$@\""
+    for number, command in enumerate(("/quit\r", "\x04", "/new\r", "/load other\r")):
+        t = chat(ECHO, "--session", "other", "--kernel-cache", "none")
+        t.send("other\r")
+        t.wait("tokens/s", "You:")
+        leave(t)
+        t = Terminal(["--plain", "--kernel-cache", "none", "--session", "roomy-%d" % number] + script(ECHO), columns=200, shell=full)
+        t.wait("You:")
+        t.send("one\r")
+        t.wait("one", "not saved: ", "You:")
+        resource.prlimit(t.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        t.send(command)
+        if command[:2] in ("/n", "/l"):
+            t.wait("kept as \"roomy-%d\"" % number, "You:")
+            t.send("\x04")
+        same(t.finish(), 0)
+        expect(b"would be lost" not in t.output, t.output)
+        expect("one" in run(["sessions", "show", "roomy-%d" % number]).stdout.decode(), command)
+
+
 def test_who_would_lose_something_by_leaving_is_told_once():
     """By /quit and Ctrl-D; a signal and a pipe's lines mean what they say."""
     words = "are not saved, and would be lost: /save tries again; /quit or Ctrl-D once more drops them."
