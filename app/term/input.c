@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/term/typed.h"
+
 unsigned input_escape_ms(void)
 {
     enum { ESCAPE_MS = 30, ESCAPE_REMOTE_MS = 100 };
@@ -22,6 +24,7 @@ static void give(const struct input *input, enum input_kind kind, const char *by
 static void end_paste(struct input *input, enum input_kind kind, bool unended)
 {
     struct bytes text = input->paste;
+    input->left_out += typed_drop_controls(&text, 0);
     struct input_item item = {.kind = kind,
                               .bytes = text.length ? text.data : "",
                               .length = text.length,

@@ -18,6 +18,24 @@ char *typed_left_out_words(char *out, size_t size, size_t count)
     return out;
 }
 
+size_t typed_drop_controls(struct bytes *text, size_t begin)
+{
+    size_t left = begin, dropped = 0;
+    for (size_t at = begin; at < text->length; at++) {
+        unsigned char byte = (unsigned char)text->data[at];
+        bool control = byte >= 0x80 && byte < 0xA0 && left > begin && (unsigned char)text->data[left - 1] == 0xC2;
+        if (control)
+            left--;
+        else
+            text->data[left++] = (char)byte;
+        dropped += control;
+    }
+    if (text->data)
+        text->data[left] = 0;
+    text->length = left;
+    return dropped;
+}
+
 void typed_release(struct typed *typed)
 {
     bytes_release(&typed->bytes);
@@ -82,6 +100,7 @@ bool typed_has_paste_end(struct typed *typed)
 bool typed_take_paste(struct typed *typed, struct bytes *text)
 {
     bool whole = typed_has_paste_end(typed), fine = true;
+    size_t begin = text->length;
     size_t end = whole ? typed->looked : typed->bytes.length;
     for (size_t at = typed->taken; fine && at < end; at++) {
         unsigned char byte = (unsigned char)typed->bytes.data[at];
@@ -93,6 +112,7 @@ bool typed_take_paste(struct typed *typed, struct bytes *text)
         else if (!second)
             typed->left_out++;
     }
+    typed->left_out += typed_drop_controls(text, begin);
     typed->taken = end + (whole ? MARK : 0);
     typed->unended = typed->unended || !whole;
     return fine;

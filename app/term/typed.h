@@ -20,6 +20,9 @@ struct typed {
 void typed_release(struct typed *typed);
 char *typed_left_out_words(char *out, size_t size, size_t count); // of a paste; returns `out`
 
+// Takes the control characters of two bytes (U+0080 to U+009F) out of a text, from `begin` on. Returns how many.
+size_t typed_drop_controls(struct bytes *text, size_t begin);
+
 size_t typed_left(const struct typed *typed);                          // bytes that wait
 bool typed_add(struct typed *typed, const char *bytes, size_t length); // false: no memory, as if not typed
 int typed_take(struct typed *typed);                                   // the next byte; -1: none waits

@@ -81,6 +81,10 @@ static void pastes_are_whole(struct harness *t)
     CHECK(t, typed_take_paste(&typed, &text) && !text.length);
     CHECK(t, typed_take_paste(&typed, &text)); // as far as it came
     CHECK_STR(t, text.data, "fg[201");
+    typed.left_out = 0;
+    CHECK(t, typed_add(&typed, "\xC2\x85h\xC2\x9Bi\xC2\xA0\xC2", 9) && typed_take_paste(&typed, &text));
+    CHECK_STR(t, text.data, "fg[201hi\xC2\xA0\xC2");
+    CHECK_EQ(t, typed.left_out, 2);
     CHECK_EQ(t, typed_left(&typed), 0);
     bytes_release(&text);
     typed_release(&typed);
