@@ -121,8 +121,38 @@ static bool push_character(struct input *input, char byte)
     return goes_on;
 }
 
+// The start of an answer, or a key with Alt: what comes next tells, or the clock.
+static bool is_answer_held(const struct input *input)
+{
+    static const char introducers[] = "]P_^X";
+    return input->n_held == 2 && memchr(introducers, input->held[1], sizeof introducers - 1);
+}
+
+// Takes a byte of a terminal's answer that is under way, or begins with it. False: it is none of it.
+static bool push_answer(struct input *input, char byte)
+{
+    if (is_answer_held(input) && typed_begins_answer(input->held[1], byte))
+        input->n_held = 0;
+    else if (!input->answer)
+        return false;
+    bool escaped = input->answer_ends;
+    bool ends = byte == '\a' || (escaped && byte == '\\') || input->answer == INPUT_ANSWER_MOST;
+    bool other = !ends && (escaped || ((unsigned char)byte < 0x20 && byte != '\033'));
+    input->answer_ends = !ends && !other && byte == '\033';
+    input->answer = ends || other ? 0 : input->answer + 1;
+    if (other && escaped) // a key that Esc has begun
+        input->held[input->n_held++] = '\033';
+    return !other;
+}
+
 static void push_key(struct input *input, char byte)
 {
+    if (push_answer(input, byte))
+        return;
+    if (is_answer_held(input)) { // no answer after all
+        input->n_held = 0;
+        give(input, INPUT_KEYS, input->held, 2);
+    }
     if (push_character(input, byte))
         return;
     if (input->n_held == 0 && byte != '\033' && character_bytes(byte) == 1) {
@@ -135,7 +165,7 @@ static void push_key(struct input *input, char byte)
     }
     input->held[input->n_held++] = byte;
     bool introduced = input->n_held == 2 && (byte == '[' || byte == 'O');
-    if (input->n_held == 1 || introduced || (input->n_held == 2 && character_bytes(byte) > 1))
+    if (input->n_held == 1 || introduced || is_answer_held(input) || (input->n_held == 2 && character_bytes(byte) > 1))
         return;
     bool sequence = input->held[1] == '[';
     if (sequence && byte >= 0x40 && byte <= 0x7E) {
@@ -232,13 +262,13 @@ void input_push(struct input *input, const char *bytes, size_t length, uint64_t 
 
 static unsigned patience_ms(const struct input *input)
 {
-    bool escape = input->n_held == 1 && input->held[0] == '\033';
+    bool escape = (input->n_held == 1 && input->held[0] == '\033') || is_answer_held(input);
     return input->pasting ? INPUT_PASTE_MS : escape ? input->escape_ms : INPUT_KEY_MS;
 }
 
 int input_wait_ms(const struct input *input, uint64_t now_ms)
 {
-    if (!input->pasting && !input->n_held)
+    if (!input->pasting && !input->n_held && !input->answer)
         return -1;
     uint64_t until = input->since_ms + patience_ms(input);
     return until > now_ms ? (int)(until - now_ms) : 0;
@@ -253,10 +283,11 @@ void input_tick(struct input *input, uint64_t now_ms)
         end_paste(input, INPUT_PASTE, true);
         return;
     }
-    input->n_held = 0;
+    input->n_held = input->answer = 0;
+    input->answer_ends = false;
     if (length == 1 && input->held[0] == '\033')
         give(input, INPUT_ESCAPE, "", 0);
-    else
+    else if (length)
         give(input, INPUT_KEYS, input->held, length);
 }
 
@@ -273,7 +304,8 @@ void input_end_paste(struct input *input)
 
 void input_drop(struct input *input)
 {
-    input->n_held = input->left_out = 0;
+    input->n_held = input->left_out = input->answer = 0;
+    input->answer_ends = false;
     input->pasting = input->cut = input->after_return = false;
     bytes_release(&input->paste);
 }

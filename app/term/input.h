@@ -30,10 +30,11 @@ typedef void input_take_fn(void *context, const struct input_item *item);
 
 enum {
     INPUT_PASTE_LIMIT = 16 << 20,
-    INPUT_KEY_MS = 500,    // a key that has begun with more than Esc goes on within
-    INPUT_PASTE_MS = 5000, // a paste without its end is over after this silence
-    INPUT_ALONE_MS = 100,  // what comes alone after it is a key, and no part of a paste
-    INPUT_BURST_MS = 20,   // what follows within is of the same burst: nobody types lines so fast
+    INPUT_KEY_MS = 500,          // a key that has begun with more than Esc goes on within
+    INPUT_PASTE_MS = 5000,       // a paste without its end is over after this silence
+    INPUT_ALONE_MS = 100,        // what comes alone after it is a key, and no part of a paste
+    INPUT_ANSWER_MOST = 1 << 16, // bytes of a terminal's answer that go; what follows is keys again
+    INPUT_BURST_MS = 20,         // what follows within is of the same burst: nobody types lines so fast
 };
 
 // How long Esc waits for the rest of a key: longer where keys come over a network.
@@ -47,6 +48,8 @@ struct input {
     char held[32];      // the start of a key
     size_t n_held;
     uint64_t since_ms; // the last byte
+    size_t answer;     // bytes of an answer that is under way, with the first of its end or not; 0: none is
+    bool answer_ends;
     bool pasting, cut, after_return;
     struct bytes paste;
     size_t left_out; // of it

@@ -364,8 +364,10 @@ static void offer(char **matches, int count, int longest)
     prompt.face.offer(prompt.face.context, matches + 1, (size_t)count);
 }
 
+// readline looks ahead within a key, too.
 static int typed_waits(void)
 {
+    typed_skip_answers(&prompt.typed);
     return typed_left(&prompt.typed) > 0;
 }
 
@@ -602,6 +604,8 @@ static void type_next(void)
     } else if (prompt.skipping) {
         int byte = typed_take(&prompt.typed);
         prompt.skipping = byte >= 0x20 && byte < 0x40;
+    } else if (typed_skip_answers(&prompt.typed)) {
+        // it is no key
     } else if (typed_take_paste_begin(&prompt.typed)) { // in no search, which would end with its first line
         prompt.pasting = true;
         prompt.came_ms = term_clock_ms();

@@ -118,10 +118,55 @@ bool typed_take_paste(struct typed *typed, struct bytes *text)
     return fine;
 }
 
+bool typed_begins_answer(char introducer, char next)
+{
+    bool digit = next >= '0' && next <= '9';
+    switch (introducer) {
+    case ']':
+        return digit || next == 'l' || next == 'L';
+    case 'P':
+        return digit || next == '>' || next == '!' || next == '$' || next == '+';
+    case '_':
+        return next == 'G';
+    case '^':
+    case 'X':
+        return next >= ' ' && next <= '~';
+    }
+    return false;
+}
+
+// The length of the answer that begins here, its end included; 0: none does, or it is not whole.
+static size_t answer_length(const char *at, size_t length)
+{
+    if (length < 4 || at[0] != '\033' || !typed_begins_answer(at[1], at[2]))
+        return 0;
+    for (size_t n = 3; n < length; n++) {
+        if (at[n] == '\a')
+            return n + 1;
+        if (at[n] == '\033')
+            return n + 1 < length && at[n + 1] == '\\' ? n + 2 : 0;
+        if ((unsigned char)at[n] < ' ')
+            return 0;
+    }
+    return 0;
+}
+
+bool typed_skip_answers(struct typed *typed)
+{
+    size_t before = typed->taken, length = 1;
+    while (length && typed_left(typed)) {
+        length = answer_length(typed->bytes.data + typed->taken, typed_left(typed));
+        typed->taken += length;
+    }
+    return typed->taken > before;
+}
+
 // The length of the key that begins with Esc at `at`: up to its last letter, or with the key behind it.
 static size_t escape_length(const char *at, size_t length)
 {
-    size_t n = length < 2 ? length : 2;
+    size_t n = length < 2 ? length : 2, answer = answer_length(at, length);
+    if (answer)
+        return answer;
     if (n == 2 && (at[1] == '[' || at[1] == 'O')) {
         while (n < length && !(at[n] >= 0x40 && at[n] <= 0x7E))
             n++;

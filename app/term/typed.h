@@ -37,6 +37,10 @@ bool typed_has_paste_end(struct typed *typed);
 // Takes what was pasted, up to that mark or as far as it came, and appends it with newlines as \n and no other control
 // characters but tabs. False: no memory; it is taken all the same.
 bool typed_take_paste(struct typed *typed, struct bytes *text);
+// Does a string that a terminal answers with (OSC, DCS, APC, PM, SOS) begin with Esc and these two? Where they come at
+// once, as nobody types Alt-] and a digit.
+bool typed_begins_answer(char introducer, char next);
+bool typed_skip_answers(struct typed *typed); // takes those that stand next and are whole; false: none does
 // Appends what waits as it would stand at a prompt, with Backspace heeded and other keys left out, a newline after each
 // line. False: no memory.
 bool typed_text(const struct typed *typed, struct bytes *text);

@@ -925,6 +925,27 @@ def test_a_draft_is_kept_before_a_search_takes_its_place():
             expect(drafts == ["a draft"], (mode, key, full, drafts))
 
 
+def test_what_a_terminal_answers_is_not_typed():
+    answers = "\x1b]11;rgb:1e1e/dddd/4040\x07", "\x1bP>|xterm(370)\x1b\\", "\x1b_Gi=1;OK\x1b\\"
+    for mode in ("emacs", "vi"):
+        rc = os.path.join(SCRATCH, "answers.inputrc")
+        with open(rc, "w") as out:
+            out.write("set editing-mode %s\n" % mode)
+        for full in (False, True):
+            args = script("turn\ntext [\necho\ntext ]\n") + ["--no-session"]
+            env = environment(TERM="linux", INPUTRC=rc, MOECHAT_CLOCK="fake")
+            t = Screen(args, env=env) if full else Terminal(["--plain"] + args, env=env)
+            t.until(" idle ") if full else t.wait("You:")
+            t.send("one")
+            for answer in answers:
+                t.send(answer)
+                time.sleep(0.05)
+            t.send(" two\r")
+            t.until("[one two]") if full else t.wait("[one two]")
+            t.process.terminate()
+            same(t.finish(), 143)
+
+
 def test_keys_that_readline_does_not_survive():
     rc = os.path.join(SCRATCH, "hostile.inputrc")
     for mode, bindings, keys, wanted in (

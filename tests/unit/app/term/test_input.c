@@ -49,6 +49,9 @@ static void splits_do_not_matter(struct harness *t)
         {"\033[200~a\302\205\302\302\233\233\302\240\303\033[201~", "<paste:a\302\240\303>-3"},
         {"\033[<64;3;4M\033[<65;3;4M\033[<0;3;4M\033[<0;3;4m", "<up><down>"},
         {"\033[?62;c\033[>1;2c!", "!"},
+        {"a\033]11;rgb:1e1e/1e1e/1e1e\abc\033P>|xterm(370)\033\\d", "abcd"},
+        {"\033_Gi=1;OK\033\\\033^x\033\\\033Xy\ae", "e"},
+        {"\033]1\rb\033]1\033Ac\033_xy\033\0", "\rb\033Ac\033_xy<esc>"},
         {"\033[1;2;3;4;5;6;7;8;9;10;11;12;13;14;15Q", "\033[1;2;3;4;5;6;7;8;9;10;11;12;13;14;15Q"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -60,9 +63,9 @@ static void splits_do_not_matter(struct harness *t)
             input_push(&input, cases[i].sent, cut, 100);
             input_push(&input, cases[i].sent + cut, length - cut, 110);
             input_tick(&input, 9000);
-            if (i != 15 && !CHECK(t, strcmp(heard.text, cases[i].heard) == 0))
+            if (i != 18 && !CHECK(t, strcmp(heard.text, cases[i].heard) == 0))
                 printf("    case %zu cut at %zu: %s\n", i, cut, heard.text);
-            CHECK(t, i != 15 || strstr(heard.text, "14;15Q"));
+            CHECK(t, i != 18 || strstr(heard.text, "14;15Q"));
             input_release(&input);
         }
     }
@@ -113,6 +116,32 @@ static void the_clock_tells_escape(struct harness *t)
     CHECK_STR(t, heard.text, "<esc>\033b<esc>b");
     input_tick(&input, 4000 + INPUT_KEY_MS);
     CHECK_STR(t, heard.text, "<esc>\033b<esc>b\033[");
+    input_release(&input);
+}
+
+static void answers_are_no_keys(struct harness *t)
+{
+    struct heard heard;
+    struct input input = new_input(&heard);
+    input_push(&input, "\033]", 2, 1000); // Alt-] and 1, typed by hand
+    input_push(&input, "1", 1, 1030);
+    CHECK_STR(t, heard.text, "\033]1");
+    input_push(&input, "\033P", 2, 2000);
+    CHECK_EQ(t, input_wait_ms(&input, 2000), 30);
+    input_tick(&input, 2030);
+    CHECK_STR(t, heard.text, "\033]1\033P");
+    input_push(&input, "\033]11;rgb", 8, 3000); // never ends
+    CHECK_EQ(t, input_wait_ms(&input, 3000), INPUT_KEY_MS);
+    input_push(&input, "k", 1, 3000 + INPUT_KEY_MS);
+    CHECK_STR(t, heard.text, "\033]1\033Pk");
+    input_push(&input, "\033]52;", 5, 4000); // nor is endless
+    for (int i = 0; i < INPUT_ANSWER_MOST; i++)
+        input_push(&input, "x", 1, 4000);
+    CHECK(t, heard.length > 6 && heard.length < 20);
+    input_push(&input, "\033]52;", 5, 5000);
+    input_drop(&input);
+    input_push(&input, "l", 1, 5000);
+    CHECK(t, heard.text[heard.length - 1] == 'l');
     input_release(&input);
 }
 
@@ -237,8 +266,13 @@ static void all_that_may_come(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {
-        TEST(splits_do_not_matter), TEST(characters_are_one_key),   TEST(the_clock_tells_escape), TEST(pastes_end),
-        TEST(pastes_are_bounded),   TEST(lines_at_once_are_pasted), TEST(all_that_may_come)};
+    static const struct harness_test tests[] = {TEST(splits_do_not_matter),
+                                                TEST(characters_are_one_key),
+                                                TEST(the_clock_tells_escape),
+                                                TEST(answers_are_no_keys),
+                                                TEST(pastes_end),
+                                                TEST(pastes_are_bounded),
+                                                TEST(lines_at_once_are_pasted),
+                                                TEST(all_that_may_come)};
     return HARNESS_RUN(tests, argc, argv);
 }

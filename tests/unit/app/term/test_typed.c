@@ -90,6 +90,23 @@ static void pastes_are_whole(struct harness *t)
     typed_release(&typed);
 }
 
+static void whole_answers_are_skipped(struct harness *t)
+{
+    static const char *const none[] = {"",           "\033",        "\033]",    "\033]1",        "\033]1x",
+                                       "\033]1\033", "\033]1\rx\a", "\033]x\a", "\033]1\033[A\a"};
+    struct typed typed = {0};
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        CHECK(t, typed_add(&typed, none[i], strlen(none[i])) && !typed_skip_answers(&typed));
+        typed_release(&typed);
+    }
+    static const char two[] = "\033]11;rgb:0/0/0\aa\033_Gi=1\033\\\033]1\033\\b";
+    CHECK(t, typed_add(&typed, two, sizeof two - 1) && typed_skip_answers(&typed));
+    CHECK_EQ(t, typed_take(&typed), 'a');
+    CHECK(t, typed_skip_answers(&typed));
+    CHECK_EQ(t, typed_take(&typed), 'b');
+    typed_release(&typed);
+}
+
 static void what_a_paste_lacks_is_counted(struct harness *t)
 {
     char words[80];
@@ -104,6 +121,7 @@ static void what_waits_as_text(struct harness *t)
     } cases[] = {
         {"", ""},
         {"two words\r", "two words\n"},
+        {"a\033]11;rgb:1/2/3\ab\033P1$r0m\033\\c\033]1", "abc1"},
         {"a\nb", "a\nb"},
         {"ab\x7F"
          "c\b",
@@ -156,9 +174,13 @@ static void what_stands_before_the_text_stays(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(bytes_come_in_their_order),           TEST(a_terminal_is_read_to_its_end),
-        TEST(what_is_put_in_front_is_taken_first), TEST(pastes_are_whole),
-        TEST(what_a_paste_lacks_is_counted),       TEST(what_waits_as_text),
+        TEST(bytes_come_in_their_order),
+        TEST(a_terminal_is_read_to_its_end),
+        TEST(what_is_put_in_front_is_taken_first),
+        TEST(pastes_are_whole),
+        TEST(whole_answers_are_skipped),
+        TEST(what_a_paste_lacks_is_counted),
+        TEST(what_waits_as_text),
         TEST(what_stands_before_the_text_stays),
     };
     return HARNESS_RUN(tests, argc, argv);
