@@ -91,6 +91,8 @@ static void mend_function(const struct walk *walk, const struct place *place, in
         put(entry, functions->back);
     else if (function == rl_forward_search_history)
         put(entry, functions->forth);
+    else if (function == rl_quoted_insert)
+        put(entry, functions->quote);
     else if (function == rl_bracketed_paste_begin)
         put(entry, functions->paste);
     else if (!function && within && key != ANYOTHERKEY && (place->sequence || !place->falls_back))

@@ -21,6 +21,7 @@ struct keymaps_functions {
     rl_command_func_t *reread;  // in place of re-read-init-file
     rl_command_func_t *back;    // in place of reverse-search-history
     rl_command_func_t *forth;   // in place of forward-search-history
+    rl_command_func_t *quote;   // in place of quoted-insert
 };
 // The macros of the keymaps that were mended; begin with {0}.
 struct keymaps {

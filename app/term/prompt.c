@@ -36,6 +36,7 @@ static struct {
     struct typed typed; // that readline is to get
     bool pasting;       // it begins with pasted text
     uint64_t came_ms;   // the last of it
+    bool quoting;       // the next byte is text, whatever it is
     bool skipping;      // it begins with the rest of a key that nothing is bound to
     int played;         // macros, since nothing waited
     struct keymaps keymaps;
@@ -94,6 +95,7 @@ static void read_char(void)
 {
     bool searches = RL_ISSTATE(RL_STATE_NSEARCH);
     recall_part_changes();
+    prompt.quoting = false;
     rl_callback_read_char();
     if (searches && !RL_ISSTATE(RL_STATE_NSEARCH))
         recall_end_search(&prompt.recall);
@@ -115,12 +117,6 @@ static int accept_line(int count, int code)
 {
     draw_line();
     return rl_newline(count, code);
-}
-
-static void insert_text(const char *text)
-{
-    recall_part_changes();
-    rl_insert_text(text);
 }
 
 static int insert_newline(int count, int code)
@@ -231,15 +227,24 @@ static int search_forth(int count, int code)
     return rl_forward_search_history(count, code);
 }
 
+static int quote(int count, int code)
+{
+    prompt.quoting = true;
+    return rl_quoted_insert(count, code);
+}
+
+// No state of readline's says that it waits for that byte.
+static void end_quote(void)
+{
+    if (prompt.quoting)
+        rl_callback_sigcleanup();
+    prompt.quoting = false;
+}
+
 static void mend_keymaps(void)
 {
-    static const struct keymaps_functions functions = {.unknown = unknown,
-                                                       .skip = skip,
-                                                       .paste = begin_paste,
-                                                       .macro = play_macro,
-                                                       .reread = reread,
-                                                       .back = search_back,
-                                                       .forth = search_forth};
+    static const struct keymaps_functions functions = {unknown, skip,        begin_paste,  play_macro,
+                                                       reread,  search_back, search_forth, quote};
     for (size_t i = 0; i < N_MAPS; i++)
         keymaps_mend(&prompt.keymaps, maps[i], &functions);
 }
@@ -462,6 +467,7 @@ bool prompt_open(const struct prompt_face *face)
 // place of what it has found.
 static void leave_key(void)
 {
+    end_quote();
     bool key = RL_ISSTATE(RL_STATE_MULTIKEY) != 0;
     for (int i = 0; i < 4 && RL_ISSTATE(IN_THE_MIDDLE) && typed_put(&prompt.typed, "\007", 1); i++)
         read_char();
@@ -571,7 +577,7 @@ static void insert_pasted(void)
 {
     struct bytes text = {0};
     if (typed_take_paste(&prompt.typed, &text) && text.length)
-        insert_text(text.data);
+        recall_insert(text.data);
     bytes_release(&text);
     prompt.pasting = false;
     prompt.undrawn = true;
@@ -609,6 +615,7 @@ static void type_next(void)
     } else if (typed_take_paste_begin(&prompt.typed)) { // in no search, which would end with its first line
         prompt.pasting = true;
         prompt.came_ms = term_clock_ms();
+        end_quote();
         if (RL_ISSTATE(IN_THE_MIDDLE) && typed_put(&prompt.typed, leave, 1))
             read_char();
     } else {
@@ -710,16 +717,6 @@ void prompt_set_vi_command(bool wanted)
         (wanted ? rl_vi_movement_mode : rl_vi_insertion_mode)(1, 0);
 }
 
-// In a line of the history, which readline keeps as it was changed only where that can be undone.
-static void change_line(const char *text)
-{
-    rl_begin_undo_group();
-    rl_delete_text(0, rl_end);
-    rl_point = 0;
-    rl_insert_text(text);
-    rl_end_undo_group();
-}
-
 // What a line was followed by.
 static void take_next(void)
 {
@@ -748,7 +745,7 @@ void prompt_insert(const char *bytes, size_t length)
     char *text = strndup(bytes, length);
     prompt_cancel();
     if (text)
-        insert_text(text);
+        recall_insert(text);
     free(text);
 }
 
@@ -762,7 +759,7 @@ void prompt_replace(const char *text)
         return;
     }
     if (current_history())
-        change_line(text);
+        recall_change_line(text);
     else
         rl_replace_line(text, 1);
     rl_point = rl_end;
@@ -778,6 +775,7 @@ void prompt_point(size_t point)
 // By Ctrl-G alone: rl_callback_sigcleanup leaves what it knows of a key that has begun behind, and falls over it later.
 void prompt_cancel(void)
 {
+    end_quote();
     bool key = RL_ISSTATE(RL_STATE_MULTIKEY) != 0;
     for (int i = 0; i < 4 && !prompt.within && RL_ISSTATE(IN_THE_MIDDLE); i++)
         prompt_type("\007", 1);

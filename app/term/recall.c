@@ -334,6 +334,22 @@ void recall_part_changes(void)
     rl_add_undo(UNDO_END, 0, 0, NULL);
 }
 
+void recall_insert(const char *text)
+{
+    recall_part_changes();
+    rl_insert_text(text);
+}
+
+// readline keeps the line as it was changed only where that can be undone.
+void recall_change_line(const char *text)
+{
+    rl_begin_undo_group();
+    rl_delete_text(0, rl_end);
+    rl_point = 0;
+    rl_insert_text(text);
+    rl_end_undo_group();
+}
+
 void recall_begin_search(struct recall *recall)
 {
     bool at_end = where_history() == history_length;

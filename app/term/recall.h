@@ -57,6 +57,8 @@ void recall_remember_left(struct recall *recall);
 // Before each key and text: what is typed into a line of the history that was changed before is a change of its own.
 // readline would add it to that last one, and keep the line as it was then.
 void recall_part_changes(void);
+void recall_insert(const char *text);
+void recall_change_line(const char *text); // in the place of a line of the history
 // Around a search that readline does not keep the draft for; it may end in the history, where the draft is aside then,
 // as after Up. readline 8.2 itself would let the draft and a line of the history share one list of what can be undone,
 // and fall over it at the end of the line.

@@ -946,6 +946,21 @@ def test_what_a_terminal_answers_is_not_typed():
             same(t.finish(), 143)
 
 
+def test_ctrl_c_and_a_paste_end_a_quoted_insert():
+    for full in (False, True):
+        args = script("turn\ntext [\necho\ntext ]\n" * 2) + ["--no-session"]
+        t = Screen(args) if full else Terminal(["--plain"] + args)
+        t.until(" idle ") if full else t.wait("You:")
+        for first, wanted in (("\x11\x1b[200~pasted\x1b[201~", "pastedab"), ("\x11\x03", "ab")):
+            t.send(first)
+            time.sleep(0.3)
+            t.send("\x05ab\r")
+            t.until("[%s]" % wanted) if full else t.wait("[%s]" % wanted, "You:")
+            t.until(" idle ") if full else None
+        t.process.terminate()
+        same(t.finish(), 143)
+
+
 def test_keys_that_readline_does_not_survive():
     rc = os.path.join(SCRATCH, "hostile.inputrc")
     for mode, bindings, keys, wanted in (
