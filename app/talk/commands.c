@@ -105,7 +105,7 @@ struct line commands_parse(const char *typed, size_t typed_length)
         return message(typed, typed_length);
     start++;
     if (*start == '/')
-        return message(start, (size_t)(end - start));
+        return start - 1 > typed ? message(typed, typed_length) : message(start, (size_t)(end - start));
     size_t length = strcspn(start, " \t\r\n");
     const struct command_row *row = commands_find(start, length);
     if (!row || start - 1 > typed)

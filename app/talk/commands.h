@@ -52,7 +52,8 @@ const struct command_row *commands_find(const char *name, size_t length); // by 
 // A message of several lines, as other programs have it: between """ and """. Is it open still?
 bool commands_is_open(const char *typed, size_t length);
 // What stands between three quotes is a message, without a newline next to them.
-// A line that begins with / is a command, with // (after spaces, too) a message that begins with /.
+// A line that begins with / is a command, with // a message that begins with /; what has spaces before // is sent as it
+// is, as a comment of a program that is further in. Newlines at a message's end are no part of it.
 // typed[length] is 0; zeros before that are the message's.
 struct line commands_parse(const char *typed, size_t length);
 // Writes all commands, or those whose name or explanation contains `wanted`. Returns how many.

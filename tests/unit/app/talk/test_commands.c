@@ -56,7 +56,8 @@ static void tells_messages_from_commands(struct harness *t)
         {"/", LINE_UNKNOWN, NULL, ""},
         {"/HELP", LINE_UNKNOWN, NULL, "HELP"},
         {"//help", LINE_MESSAGE, NULL, "/help"},
-        {" //x y", LINE_MESSAGE, NULL, "/x y"},
+        {" //x y", LINE_MESSAGE, NULL, " //x y"},
+        {"\n//x\n", LINE_MESSAGE, NULL, "\n//x"},
         {"//", LINE_MESSAGE, NULL, "/"},
     };
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
