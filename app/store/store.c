@@ -505,6 +505,17 @@ static void find_lacks(const struct store *store, struct store_entry *entry)
         *entry->lacks = 0;
 }
 
+enum store_code store_find_saved(const struct store *store, const char *name, struct store_error *error)
+{
+    struct stat about;
+    enum store_code code = store_find(store, name, error);
+    if (code || lstat(store_path(store, name, "session.json").text, &about) == 0 || errno != ENOENT ||
+        file_bytes(store, name, "transcript.jsonl", NULL) > 0)
+        return code;
+    return store_fail(error, STORE_NOT_FOUND,
+                      "session \"%s\": nothing was saved in it; moechat sessions rm removes what is there", name);
+}
+
 // Reads what a list says of a session; `saving` is that it has no manifest. False: it is nothing but a folder. *memory:
 // there was enough.
 static bool read_entry(const struct store *store, const char *name, struct store_entry *entry, bool *memory)

@@ -62,6 +62,8 @@ enum store_code store_bad_name(const char *name, struct store_error *error); // 
 
 // Is there such a session? A link in its place is none, and nothing but removing it is done to it.
 enum store_code store_find(const struct store *store, const char *name, struct store_error *error);
+// The same of one that has something: not of a folder that a chat made and was killed before anything was saved.
+enum store_code store_find_saved(const struct store *store, const char *name, struct store_error *error);
 
 // A path of a session, or of a file in it when file is not NULL.
 struct store_path {

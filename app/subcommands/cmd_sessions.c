@@ -112,7 +112,7 @@ static int read_session(const struct request *request, struct saved_content *con
 {
     struct store_error error;
     *content = (struct saved_content){0};
-    if (store_find(&request->store, request->name, &error) ||
+    if (store_find_saved(&request->store, request->name, &error) ||
         saved_read(&request->store, request->name, content, &error))
         return fail(&error);
     if (*content->damage)
@@ -231,7 +231,7 @@ static int verify(const struct request *request)
     struct saved_verdict verdict;
     struct store_error error;
     char rows[FORMAT_SIZE], bytes[FORMAT_SIZE], states[80] = "", dead[80] = "";
-    if (store_find(&request->store, request->name, &error) ||
+    if (store_find_saved(&request->store, request->name, &error) ||
         saved_verify(&request->store, request->name, moe_record_verify, &verdict, &error))
         return fail(&error);
     bool fine = !verdict.wrong.length;
@@ -330,7 +330,7 @@ static int compact_all(const struct request *request, bool prune)
     }
     store_list_release(&found);
     if (request->name && !n_wanted) {
-        if (store_find(&request->store, request->name, &error) == STORE_OK) // a folder without a conversation
+        if (store_find_saved(&request->store, request->name, &error) == STORE_OK) // it has come since
             store_not_found(request->name, &error);
         return fail(&error);
     }

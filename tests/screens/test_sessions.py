@@ -1011,6 +1011,20 @@ def test_a_full_disk_is_no_place_that_was_saved_to():
     expect('The conversation goes on as "elsewhere"; the next turn tries again to save it.\n' in said, "said: %r" % said)
 
 
+def test_a_session_in_which_nothing_was_saved_is_none():
+    """As a chat leaves one that is killed on a full disk: the list has none, so there is none to show."""
+    env = environment(XDG_DATA_HOME=tempfile.mkdtemp(dir=SCRATCH))
+    empty = os.path.join(env["XDG_DATA_HOME"], "moechat", "sessions", "empty")
+    os.makedirs(empty)
+    expect(b"No saved sessions" in run(["sessions", "list"], env=env).stdout, "it is listed")
+    for verb in ("show", "tree", "export", "verify", "compact"):
+        result = run(["sessions", verb, "empty"], env=env)
+        same((result.returncode, result.stdout), (1, b""))
+        expect(b'session "empty": nothing was saved in it; moechat sessions rm removes' in result.stderr, result.stderr)
+    same(run(["sessions", "rm", "empty"], env=env).returncode, 0)
+    expect(not os.path.exists(empty), "it is still there")
+
+
 def test_who_leaves_once_the_disk_has_room_loses_nothing():
     """Nor is it said: the save is tried first."""
     full = "trap '' XFSZ; ulimit -S -f 0; exec \"$0\" \"$@\""
