@@ -81,7 +81,7 @@ static void count(struct steps *steps)
         .policy = all.policy,
     };
     memcpy(more.reason, all.reason, sizeof more.reason);
-    uint32_t context = backend->ops->length(backend->self) + (uint32_t)(backend->ops->held(backend->self) + 0.5);
+    uint32_t context = backend->ops->length(backend->self);
     *seen = now;
     pthread_mutex_lock(&steps->mutex);
     figures_count(&steps->figures, &more, steps->phase == STEPS_BETWEEN);
@@ -240,9 +240,12 @@ static void look_meanwhile(struct steps *steps)
     const struct moe_telemetry *so_far = backend->ops->so_far(backend->self);
     if (so_far)
         free(end_at(steps, from_to(so_far->total_ns, so_far->ended_ns < now ? so_far->ended_ns : now)));
+    uint32_t held = so_far ? (uint32_t)(backend->ops->held(backend->self) + 0.5) : 0;
     pthread_mutex_lock(&steps->mutex);
     if (so_far) // without memory it is not told before it has ended
         figures_look(&steps->figures, so_far, steps->phase == STEPS_BETWEEN);
+    if (so_far && steps->phase != STEPS_BETWEEN) // what is held while none is under way may be of another turn
+        steps->figures.context = backend->ops->length(backend->self) + held;
     look(steps, now);
     pthread_mutex_unlock(&steps->mutex);
 }

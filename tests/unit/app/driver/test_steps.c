@@ -21,6 +21,7 @@ struct played {
     uint8_t tier;                // of all experts
     struct moe_telemetry rest;   // with no layers: nothing to settle
     struct moe_telemetry so_far; // the step under way, without layers there is none
+    uint32_t held;               // tokens of a prompt that was stopped
     unsigned looks;
     uint64_t sampling_ns;
 };
@@ -43,7 +44,8 @@ static const struct moe_telemetry *so_far(void *self)
 
 static double held(void *self)
 {
-    return ((struct played *)self)->so_far.rows;
+    const struct played *played = self;
+    return played->so_far.layers ? played->so_far.rows : played->held;
 }
 
 static const struct moe_telemetry *settle(void *self)
@@ -310,6 +312,29 @@ static void a_step_under_way_counts(struct harness *t)
     CHECK(t, steps_figures(&steps, &figures) && figures.last_is_now && !figures.last_is_under_way);
     CHECK(t, figures.tallies[FIGURES_TURN].rows == 16 && figures.tallies[FIGURES_TURN].misses == 20);
     CHECK(t, figures.sums[FIGURES_TURN]->step == 2 && figures.context == 16);
+    figures_release(&figures);
+    steps_release(&steps);
+}
+
+// What a stopped prompt left is held until something else is fed; another answer, which reads nothing, begins without.
+static void what_is_held_is_no_part_of_another_turn(struct harness *t)
+{
+    struct played played;
+    struct backend backend;
+    struct steps steps;
+    struct figures figures = {.last = NULL};
+    play(&played, &backend);
+    played.stats.decoded_tokens = 40; // this backend's length
+    played.held = 7;
+    steps_open(&steps, &backend);
+    steps_begin_turn(&steps, format_clock_ns());
+    steps_turn_to(&steps, STEPS_ANSWERING);
+    steps_figures(&steps, &figures);
+    CHECK_EQ(t, figures.context, 40);
+    step(&steps, &played);
+    free(steps_end(&steps));
+    steps_figures(&steps, &figures);
+    CHECK_EQ(t, figures.context, 41);
     figures_release(&figures);
     steps_release(&steps);
 }
@@ -632,6 +657,7 @@ int main(int argc, char **argv)
         TEST(saving_is_its_own_part),
         TEST(where_experts_are_is_looked_up_now_and_then),
         TEST(a_step_under_way_counts),
+        TEST(what_is_held_is_no_part_of_another_turn),
         TEST(heat_is_of_a_turn),
         TEST(a_turn_sums_itself_up),
         TEST(speed_is_of_the_time_between_tokens),
