@@ -31,7 +31,8 @@ static const char *letters_of(const char *name, const char *begins)
     return strncmp(name, begins, length) == 0 && strlen(name) == length + LETTERS ? name + length : NULL;
 }
 
-// Opens one that nobody holds, and holds it. -1: it is another's, a link, no file, or larger than any draft.
+// Opens one that nobody holds, and holds it. -1: it is another's, a link, no file, or larger than any draft; or another
+// chat has taken and removed it since it was opened.
 static int open_left(int folder, const char *name)
 {
     struct stat about;
@@ -40,7 +41,7 @@ static int open_left(int folder, const char *name)
         return -1;
     bool ours = fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
                 about.st_size <= HISTORY_ENTRY_LIMIT;
-    if (ours && flock(fd, LOCK_EX | LOCK_NB) == 0)
+    if (ours && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &about) == 0 && about.st_nlink > 0)
         return fd;
     close(fd);
     return -1;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "app/store/history.h"
@@ -263,6 +264,54 @@ static void what_an_editor_had(struct harness *t)
     CHECK_EQ(t, unlink(path), 0);
 }
 
+static bool count_take(void *context, const char *text)
+{
+    (void)text;
+    return write(*(int *)context, "t", 1) == 1;
+}
+
+// A chat that begins once `go` is closed.
+static pid_t begin_chat(const int go[2], int takes)
+{
+    pid_t child = fork();
+    if (child)
+        return child;
+    struct draft_file file;
+    char end;
+    close(go[1]);
+    draft_file_begin(&file, history);
+    if (read(go[0], &end, 1) == 0)
+        draft_file_adopt(&file, count_take, &takes);
+    _exit(0);
+}
+
+// Two that begin at once: what the one has opened the other may have taken and removed by the time that it is held.
+static void two_chats_take_a_draft_once(struct harness *t)
+{
+    enum { ROUNDS = 150, LEFT = 20 };
+    int takes[2], go[2];
+    char took[2 * LEFT], name[32];
+    ssize_t n = LEFT;
+    CHECK_EQ(t, pipe(takes), 0);
+    for (int round = 0; round < ROUNDS && n == LEFT; round++) {
+        for (int i = 0; i < LEFT; i++) {
+            snprintf(name, sizeof name, "%s-%06d", i % 2 ? "draft" : "edit", i);
+            put(name, "a draft", 7);
+        }
+        CHECK_EQ(t, pipe(go), 0);
+        pid_t chats[2] = {begin_chat(go, takes[1]), begin_chat(go, takes[1])};
+        close(go[0]);
+        close(go[1]);
+        for (int i = 0; i < 2; i++)
+            CHECK_EQ(t, waitpid(chats[i], NULL, 0), chats[i]);
+        n = read(takes[0], took, sizeof took);
+    }
+    CHECK_EQ(t, n, LEFT);
+    CHECK_EQ(t, files(), 0);
+    close(takes[0]);
+    close(takes[1]);
+}
+
 static void no_place(struct harness *t)
 {
     struct draft_file file;
@@ -283,6 +332,7 @@ int main(int argc, char **argv)
         TEST(a_file_that_could_not_be_made_is_tried_again),
         TEST(several_texts),
         TEST(what_an_editor_had),
+        TEST(two_chats_take_a_draft_once),
         TEST(no_place),
         TEST(what_is_planted_is_left_alone),
     };
