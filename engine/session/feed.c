@@ -244,7 +244,7 @@ static int feed_tokens(moe_session *session, const struct moe_feed *feed, bool d
         code = run_group(session, &pass, feed, pass.rows == left, err);
         if (!code)
             code = advance(session, &pass, feed, &since, err);
-        if (!code && (decode || pass.rows == left))
+        if (!code) // also between two groups: whoever takes their records has this one before another takes its place
             observer_progress(&session->observer, session->length - feed->position);
     }
     routed_end(&session->routed, session->model->gpu);

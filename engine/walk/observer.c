@@ -96,22 +96,28 @@ static struct moe_progress progress_at(const struct observer *o, uint64_t tokens
     };
 }
 
-void observer_progress(const struct observer *o, uint64_t tokens)
+static void report_pace(const struct observer *o, uint64_t tokens)
 {
-    if (!o->feed.progress)
-        return;
     struct moe_progress at = progress_at(o, tokens);
-    o->feed.progress(o->feed.context, &at);
-}
-
-// Says how far the prompt is: what a cancel would leave of it, so that both are told by one measure.
-static void report_pace(struct observer *o, const struct stream *stream)
-{
-    double worth = stream_worth(&stream->reach, o->pace.rows, o->shape);
-    struct moe_progress at = progress_at(o, o->pace.position - o->feed.position + (uint64_t)worth);
     at.seconds_left = pace_seconds_left(&o->pace);
     at.bytes_left = (uint64_t)pace_bytes_left(&o->pace);
     o->feed.progress(o->feed.context, &at);
+}
+
+void observer_progress(const struct observer *o, uint64_t tokens)
+{
+    struct moe_progress at = progress_at(o, tokens);
+    if (o->paced && tokens < o->feed.count)
+        report_pace(o, tokens);
+    else if (o->feed.progress)
+        o->feed.progress(o->feed.context, &at);
+}
+
+// Says how far the prompt is: what a cancel would leave of it, so that both are told by one measure.
+static void report_reach(const struct observer *o, const struct stream *stream)
+{
+    double worth = stream_worth(&stream->reach, o->pace.rows, o->shape);
+    report_pace(o, o->pace.position - o->feed.position + (uint64_t)worth);
 }
 
 // ---- Stages ----
@@ -149,7 +155,7 @@ static void pace_stage(const struct pass *pass, enum stage stage, uint32_t layer
     struct pace_clock at = look_at_clock(o);
     if (stage == STAGE_CHUNK) {
         pace_chunk(&o->pace, &(struct pace_chunk){layer, pass->position, pass->rows}, &at);
-        report_pace(o, pass->stream);
+        report_reach(o, pass->stream);
     } else if (stage == STAGE_EXPERTS) {
         const uint32_t *first = pass->scratch->expert_first;
         uint32_t busy = 0;
@@ -220,7 +226,7 @@ void pass_used(const struct pass *pass, const struct telemetry_use *use)
         return;
     struct pace_clock at = look_at_clock(o);
     pace_expert(&o->pace, use->rows, SWEEP_BEHIND, &at);
-    report_pace(o, pass->stream);
+    report_reach(o, pass->stream);
 }
 
 void pass_weighed(const struct pass *pass, const float *weights)

@@ -358,6 +358,58 @@ static void a_step_under_way_can_be_looked_at(struct harness *t)
     CHECK_EQ(t, bytes[0], bytes[1]);
 }
 
+// Takes each record once, as those who add them up do, and stops at the call that it was told.
+struct takes {
+    moe_session *session;
+    int calls, stop_at;
+    uint64_t step, rows;
+};
+
+static void take_record(struct takes *takes)
+{
+    const struct moe_telemetry *step = moe_session_telemetry(takes->session);
+    if (!step || step->step == takes->step)
+        return;
+    takes->step = step->step;
+    takes->rows += step->rows;
+}
+
+static void take_and_stop(void *context, const struct moe_progress *progress)
+{
+    struct takes *takes = context;
+    (void)progress;
+    take_record(takes);
+    if (++takes->calls == takes->stop_at)
+        moe_session_cancel(takes->session);
+}
+
+// A group that has ended just as the prompt is stopped is told before the next one, which is stopped before it says
+// anything, leaves its own record in that place.
+static void no_groups_record_is_passed_over(struct harness *t)
+{
+    int code = MOE_CANCELLED;
+    for (int stop_at = 1; code == MOE_CANCELLED; stop_at++) {
+        struct opened o;
+        struct moe_err err;
+        int32_t ids[N_TOKENS];
+        if (!open_tiny(t, "ref", 0, &o))
+            return;
+        moe_session_close(o.session);
+        struct moe_session_options options = {.prefill_chunk = 4, .prefill_group = 8, .prefetch = MOE_PREFETCH_OFF};
+        if (!CHECK_EQ(t, moe_session_open(o.model, &options, &o.session, &err), 0))
+            return;
+        for (int i = 0; i < N_TOKENS; i++)
+            ids[i] = i * 7 + 1;
+        struct takes takes = {.session = o.session, .stop_at = stop_at};
+        struct moe_feed feed = {.ids = ids, .count = N_TOKENS, .progress = take_and_stop, .context = &takes};
+        code = moe_session_prefill(o.session, &feed, &err);
+        take_record(&takes);
+        CHECK_EQ(t, takes.rows, moe_session_stats(o.session).prefilled_tokens);
+        close_tiny(&o);
+    }
+    CHECK_EQ(t, code, MOE_OK);
+}
+
 // Once there is a session, reads stop it, and wait until the gate is open: whichever the walk waits for, it goes on.
 struct gate {
     _Atomic(moe_session *) session;
@@ -510,6 +562,7 @@ int main(int argc, char **argv)
         TEST(heat_counts_every_use),
         TEST(a_stopped_step_leaves_what_it_did),
         TEST(a_step_under_way_can_be_looked_at),
+        TEST(no_groups_record_is_passed_over),
         TEST(settling_counts_what_came_after_the_step),
         TEST(experts_are_one_launch_and_norms_none),
         TEST(sums_and_copies),
