@@ -274,6 +274,7 @@ static int feed_prompt(moe_session *session, const struct moe_feed *feed, struct
 int moe_session_prefill(moe_session *session, const struct moe_feed *feed, struct moe_err *err)
 {
     session->counted = 0;
+    session->counted_at_ns = 0;
     session->reads_prompt = true;
     prefetch_forget(&session->routed.prefetch, session->model->store);
     session_start_counting(session);

@@ -317,7 +317,7 @@ struct moe_stats moe_session_stats(const moe_session *session)
     struct moe_stats stats = session->stats;
     if (session->began_ns)
         add_counts(session, &stats);
-    if (session->reads_prompt && (session->counted || session->under_way)) {
+    if (session->reads_prompt && (session->counted_at_ns || session->under_way)) {
         stats.prefilled_tokens += session->counted + count_under_way(session);
         stats.prefill_ns += (session->under_way ? clock_ns() : session->counted_at_ns) - session->began_ns;
     }

@@ -30,7 +30,7 @@ struct moe_session {
     atomic_bool cancel;
     struct moe_stats stats;
     uint32_t counted;       // tokens of the feed under way, as of count_tokens
-    uint64_t counted_at_ns; // when the last of them were
+    uint64_t counted_at_ns; // when the last of them were; 0: no group of it has ended
     bool reads_prompt;      // what is under way is a prompt
     uint32_t under_way;     // rows of its group that goes through the layers; 0: none does
     // Of the feed under way: when it began (0: there is none), and the model's counters then.
