@@ -543,6 +543,17 @@ static void read_mla(struct fields *f, enum family family, struct shape *shape)
     }
 }
 
+// Without rows a conversation has nothing that its length could be planned by.
+static void check_attention(struct fields *f, const struct shape *s)
+{
+    uint32_t states = 0;
+    while (states < s->n_layers && (s->layer_kinds[states] == LAYER_GDN || s->layer_kinds[states] == LAYER_KDA))
+        states++;
+    if (states == s->n_layers)
+        fields_fail(f, MOE_UNSUPPORTED, "num_hidden_layers",
+                    "is %u, and all of these layers keep states; moechat needs one that has attention", states);
+}
+
 int shape_read(struct json_object *config, const char *file, struct shape *shape, struct moe_err *err)
 {
     struct fields fields = {.object = config, .file = file, .prefix = "config.", .err = err};
@@ -562,6 +573,7 @@ int shape_read(struct json_object *config, const char *file, struct shape *shape
     (family == QWEN3_NEXT || family == QWEN3_5_MOE ? shape_read_qwen : read_mla)(f, family, shape);
     if (nested)
         shape->tie_word_embeddings = tied;
+    check_attention(f, shape);
     if (!f->failed)
         derive_scales(shape);
     return f->failed;

@@ -116,7 +116,7 @@ static inline bool shape_is_moe(const struct shape *s, uint32_t layer)
 // deepseek_v32, glm_moe_dsa, qwen3_next, qwen3_5_moe and glm5_next (their text_config, or as qwen3_5_moe_text and
 // glm5_next_text what that has), with that class's defaults. Other model types, fields of the wrong type, dimensions
 // that are zero, absurd or do not divide, and settings we do not honour (biases, other activations, other rope types,
-// moe_layer_freq != 1, other routers) are refused by name.
+// moe_layer_freq != 1, other routers, states in every layer) are refused by name.
 int shape_read(struct json_object *config, const char *file, struct shape *shape, struct moe_err *err);
 
 // As transformers counts: norms and hyper-connections yes, the router's correction bias and MTP layers no. Active:

@@ -638,6 +638,9 @@ static void what_they_would_have_otherwise_is_refused(struct harness *t)
         {KIMI ",'linear_attn_config':{'full_attn_layers':[0]}}", "config.linear_attn_config.full_attn_layers: is 0"},
         {KIMI ",'linear_attn_config':{'full_attn_layers':[2],'kda_layers':[2]}}", "names layer 2, which is in a list"},
         {KIMI ",'linear_attn_config':{'full_attn_layers':[2],'kda_layers':[1]}}", "leave out layer 3"},
+        {KIMI ",'num_hidden_layers':2,'linear_attn_config':{'full_attn_layers':[],'kda_layers':[1,2]}}",
+         "config.num_hidden_layers: is 2, and all of these layers keep states"},
+        {NEXT ",'num_hidden_layers':3}", "config.num_hidden_layers: is 3, and all of these layers keep states"},
         {KIMI ",'linear_attn_config':{'short_conv_kernel_size':2}}", "short_conv_kernel_size: is 2"},
         {KIMI ",'linear_attn_config':{'head_dim':48}}", "not a multiple of 32"},
     };
