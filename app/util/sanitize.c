@@ -2,7 +2,6 @@
 // A byte-wise filter from untrusted text to UTF-8 that is safe to show.
 #include "app/util/sanitize.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "app/util/marks.h"
@@ -48,6 +47,12 @@ static bool is_emoji(uint32_t code)
     return in_ranges(code, ranges, sizeof ranges / sizeof ranges[0]);
 }
 
+// Drawn onto the emoji before it: as wide as nothing there (cells.h).
+static bool is_tone(uint32_t code)
+{
+    return code >= 0x1F3FB && code <= 0x1F3FF;
+}
+
 uint32_t sanitize_visible(uint32_t code)
 {
     if (code == '\n' || code == '\t')
@@ -85,7 +90,7 @@ static size_t settle_joiner(struct sanitize *state, uint32_t code, char *out)
     if (!joiner)
         return 0;
     state->joiner = 0;
-    if (joiner == ZWJ ? is_emoji(code) : code == KEYCAP)
+    if (joiner == ZWJ ? is_emoji(code) && !is_tone(code) : code == KEYCAP)
         return sanitize_write_utf8(joiner, out);
     state->last = SANITIZE_OTHER;
     state->marks = 0;
@@ -101,8 +106,8 @@ static size_t put(struct sanitize *state, uint32_t code, char *out)
 {
     size_t written = settle_joiner(state, code, out);
     bool styled = code == TEXT_STYLE || code == EMOJI_STYLE;
-    if ((code == ZWJ && (state->last == SANITIZE_EMOJI || state->last == SANITIZE_EMOJI_STYLED)) ||
-        (code == EMOJI_STYLE && state->last == SANITIZE_KEYCAP)) {
+    bool after_emoji = state->last == SANITIZE_EMOJI || state->last == SANITIZE_EMOJI_STYLED;
+    if ((code == ZWJ && after_emoji) || (code == EMOJI_STYLE && state->last == SANITIZE_KEYCAP)) {
         state->joiner = code;
         return written;
     }
@@ -114,7 +119,16 @@ static size_t put(struct sanitize *state, uint32_t code, char *out)
         state->last = SANITIZE_OTHER;
         return state->marks++ < MARKS_MAX ? written + sanitize_write_utf8(code, out + written) : written;
     }
+    if (is_tone(code) && after_emoji && !state->toned) {
+        state->toned = true;
+        return written + sanitize_write_utf8(code, out + written);
+    }
     state->marks = 0;
+    state->toned = false;
+    if (is_tone(code)) {
+        state->last = SANITIZE_OTHER;
+        return written + sanitize_write_utf8(BOX, out + written);
+    }
     if (is_emoji(code))
         state->last = SANITIZE_EMOJI;
     else

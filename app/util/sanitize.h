@@ -9,12 +9,14 @@
 //     invisible character
 //   ZWJ between emoji, U+FE0E or U+FE0F as they are; anywhere else the box
 //     after one or inside a keycap
+//   a skin tone after an emoji          as it is, one; anywhere else the box
 //   combining marks                     the first four after each character, the rest left out
 //
 // Width stays the caller's: what its wcwidth does not know, it replaces itself.
 #ifndef MOECHAT_APP_UTIL_SANITIZE_H
 #define MOECHAT_APP_UTIL_SANITIZE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +29,7 @@ struct sanitize {
     unsigned n_held;
     uint32_t joiner; // held until the next character says whether it may stay; 0: none
     unsigned marks;
+    bool toned; // the last emoji has its skin tone
     enum { SANITIZE_OTHER, SANITIZE_EMOJI, SANITIZE_EMOJI_STYLED, SANITIZE_KEYCAP } last;
 };
 

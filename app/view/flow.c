@@ -13,10 +13,10 @@ static void put(struct bytes *what, FILE *out)
 // The word, on a line of its own if it does not fit behind what stands there.
 static void end_word(struct flow *flow, FILE *out, int columns)
 {
-    int width = flow->word.length ? cells_width(flow->word.data, flow->word.length) : 0;
-    int before = (int)flow->space.length;
+    int width = flow->width, before = (int)flow->space.length;
     if (!width)
         return;
+    flow->width = 0;
     if (flow->column > 0 && flow->column + before + width > columns) {
         fputc('\n', out);
         flow->column = before = 0;
@@ -35,9 +35,12 @@ static void take(struct flow *flow, FILE *out, int columns, const char *text, co
     if (!bytes_append(&flow->word, text, glyph->bytes)) {
         put(&flow->word, out); // without memory it comes as it is
         fwrite(text, 1, glyph->bytes, out);
-    } else if (wide || cells_width(flow->word.data, flow->word.length) >= columns) {
-        end_word(flow, out, columns);
+        flow->width = 0;
+        return;
     }
+    flow->width += glyph->width;
+    if (wide || flow->width >= columns)
+        end_word(flow, out, columns);
 }
 
 void flow_push(struct flow *flow, FILE *out, int columns, const char *text, size_t length)

@@ -13,6 +13,7 @@ struct flow {
     int column;         // where the next character goes
     struct bytes space; // before the word that is held
     struct bytes word;
+    int width; // of the word
 };
 // columns: of the terminal; 0: as it comes.
 void flow_push(struct flow *flow, FILE *out, int columns, const char *text, size_t length);

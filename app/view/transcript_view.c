@@ -406,7 +406,8 @@ static void draw_text(const struct transcript *transcript, size_t index, const s
                       struct cells_at *at)
 {
     const struct entry *entry = &transcript->entries[index];
-    size_t end = row->start + row->length, room = (size_t)transcript->columns * (1 + CELL_MARKS) * 4;
+    // Of a character at most: itself, an emoji's style and tone, marks (sanitize.h).
+    size_t end = row->start + row->length, room = ((size_t)transcript->columns + 1) * (3 + CELL_MARKS) * 4;
     if (row->length > room) // spaces that hang over the end
         end = row->start + room;
     struct match match = next_match(transcript, entry, row->start, end);

@@ -158,6 +158,13 @@ static void emoji(struct harness *t)
     shows(t, WOMAN ZWJ ZWJ WOMAN, WOMAN BOX BOX WOMAN);
     shows(t, WOMAN ZWJ VS16 WOMAN, WOMAN BOX BOX WOMAN);
     shows(t, HEART VS16 VS16, HEART VS16 BOX);
+    shows(t, WOMAN TONE TONE TONE, WOMAN TONE BOX BOX); // each adds something that is seen, or there is no end of them
+    shows(t, WOMAN TONE WOMAN TONE, WOMAN TONE WOMAN TONE);
+    shows(t, HEART VS16 TONE VS16 TONE, HEART VS16 TONE BOX BOX);
+    shows(t, HEART TONE VS16 TONE, HEART TONE VS16 BOX);
+    shows(t, WOMAN ZWJ TONE ZWJ TONE, WOMAN BOX BOX BOX BOX);
+    shows(t, WOMAN ACUTE TONE ACUTE, WOMAN ACUTE BOX ACUTE);
+    shows(t, TONE "a" TONE, BOX "a" BOX);
     shows(t, HEART ACUTE VS16 ZWJ WOMAN, HEART ACUTE BOX BOX WOMAN);
     shows(t, WOMAN ZWJ "\xFF", WOMAN BOX BAD);
     shows(t, WOMAN ZWJ "\xF0\x9F\x91", WOMAN BOX BAD);

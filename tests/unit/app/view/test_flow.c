@@ -2,6 +2,7 @@
 // Text in lines that end between words, whatever the pieces in which it comes.
 #include <locale.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "tests/harness.h"
 #include "app/view/flow.h"
@@ -69,9 +70,29 @@ static void little_is_held(struct harness *t)
     flow_release(&flow);
 }
 
+// What has no width is not measured again with each that follows, however many there are.
+static void a_word_is_measured_once(struct harness *t)
+{
+    enum { MARKS = 200000 };
+    struct flow flow = {0};
+    FILE *nowhere = fopen("/dev/null", "w");
+    if (!CHECK(t, nowhere != NULL))
+        return;
+    clock_t before = clock();
+    for (int i = 0; i < MARKS; i++)
+        flow_push(&flow, nowhere, 80, "\xCC\x81", 2);
+    CHECK(t, clock() - before < 10 * CLOCKS_PER_SEC);
+    CHECK_EQ(t, flow.word.length, 2 * MARKS);
+    flow_push(&flow, nowhere, 80, "a ", 2);
+    CHECK(t, flow.word.length == 0 && flow.column == 1);
+    fclose(nowhere);
+    flow_release(&flow);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(words_stay_whole), TEST(little_is_held)};
+    static const struct harness_test tests[] = {TEST(words_stay_whole), TEST(little_is_held),
+                                                TEST(a_word_is_measured_once)};
     setlocale(LC_CTYPE, "C.UTF-8");
     return HARNESS_RUN(tests, argc, argv);
 }

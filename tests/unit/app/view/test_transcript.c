@@ -45,6 +45,20 @@ static void say_lines(struct transcript *transcript, int n)
     }
 }
 
+// As much as the sanitiser lets stand on one character, in each of a row.
+static void full_characters_leave_room(struct harness *t)
+{
+    static const char full[] = "\u263A\uFE0F\U0001F3FD\U0001D167\U0001D168\U0001D169\U0001D167";
+    struct transcript *transcript = transcript_new(false);
+    transcript_begin(transcript, ENTRY_ASSISTANT);
+    for (int i = 0; i < 37; i++)
+        transcript_append(transcript, full, sizeof full - 1);
+    transcript_append(transcript, "z", 1);
+    const char *shown = screen(transcript, 3, 40);
+    CHECK(t, strchr(shown, 'z') != NULL);
+    transcript_free(transcript);
+}
+
 // What is cut into more rows than there were when the window left the end has none that are new.
 static void tables_are_not_new(struct harness *t)
 {
@@ -457,6 +471,7 @@ int main(int argc, char **argv)
         TEST(long_texts),
         TEST(prints),
         TEST(what_passes_goes),
+        TEST(full_characters_leave_room),
     };
     setlocale(LC_CTYPE, "C.UTF-8");
     return HARNESS_RUN(tests, argc, argv);
