@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Which of our templates a chat_template (Jinja) is, by what it is made of, spaces apart: all fragments of a row must
-// be there and none of those it must not have. Sources: the chat_template of the models' tokenizer_config.json or
-// chat_template.jinja.
+// be there and none of those it must not have, nor may it say in words what ours does not. Sources: the chat_template
+// of the models' tokenizer_config.json or chat_template.jinja.
 #include <stdlib.h>
 #include <string.h>
 
+#include "tokenizer/prose.h"
 #include "tokenizer/tok.h"
 
 #define USER "<\xEF\xBD\x9CUser\xEF\xBD\x9C>"
@@ -15,7 +16,7 @@
     "<\xEF\xBD\x9C"                                                                                                    \
     "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"
 
-enum { N_FRAGMENTS = 5, TEMPLATE_BYTES_MAX = 1 << 20 };
+enum { N_FRAGMENTS = 5, N_SAYINGS = 2, TEMPLATE_BYTES_MAX = 1 << 20 };
 
 static const struct kind {
     const char *name;
@@ -158,6 +159,33 @@ static const struct kind {
      {"think", "You are", "|trim"}},
 };
 
+// The words of the templates that have any.
+static const struct saying {
+    const char *name, *words[N_SAYINGS];
+} sayings[] = {
+    {"cogito-v2",
+     {"You are Cogito, an AI assistant created by Deep Cogito, which is an AI research lab based in San Francisco.",
+      "Enable deep thinking subroutine."}},
+    {"kimi-k2", {"You are a helpful assistant"}},
+    {"kimi-k2-0905", {"You are Kimi, an AI assistant created by Moonshot AI."}},
+    {"kimi-k2-thinking", {"You are Kimi, an AI assistant created by Moonshot AI."}},
+    {"kimi-k3",
+     {"`thinking_effort` guides on how much to think in your thinking channel (not including the response channel), "
+      "supported values include `low`, `medium`, `high`, and `max`.",
+      "Now the system is invoked with `thinking_effort="}},
+    {"moonlight", {"You are a helpful assistant provided by Moonshot-AI."}},
+    {"glm-5.2", {"Reasoning Effort"}},
+    {"glm-5.3", {"Reasoning Effort"}},
+};
+
+static bool says_other(const char *name, const char *text, size_t length)
+{
+    for (size_t i = 0; i < sizeof sayings / sizeof *sayings; i++)
+        if (strcmp(sayings[i].name, name) == 0)
+            return prose_has_other(text, length, sayings[i].words, N_SAYINGS);
+    return prose_has_other(text, length, NULL, 0);
+}
+
 static bool is_kind(const struct kind *kind, const char *text)
 {
     for (int i = 0; i < N_FRAGMENTS; i++) {
@@ -212,5 +240,5 @@ const char *tok_template_detect(const char *text, size_t length)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && !name; i++)
         name = is_kind(&kinds[i], squeezed) ? kinds[i].name : NULL;
     free(squeezed);
-    return name;
+    return name && !says_other(name, text, length) ? name : NULL;
 }

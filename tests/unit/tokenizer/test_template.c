@@ -298,6 +298,54 @@ static void shipped_templates_are_recognised(struct harness *t)
     CHECK(t, tok_template_detect("", 0) == NULL);
 }
 
+// A sentence more, wherever it stands, would be left out of prompts without a word.
+static void what_a_template_adds_is_noticed(struct harness *t)
+{
+    static const struct {
+        const char *added;
+        bool fine;
+    } cases[] = {
+        {"{{ 'You are Foo, a pirate. ' }}", false},
+        {"{{- \"Answer in French.\" -}}", false},
+        {"{% set default = 'You are Foo.' %}", false},
+        {"{% set ns = namespace(system_prompt='You are Foo') %}", false},
+        {"<|system|>You\nmay", false},
+        {"{{ 'You\\nmay' }}", false},
+        {"{% if not tools %}You may{% else %}{{ 'use them' }}{% endif %}", false},
+        {"{% if tools %}You may{% elif messages %}not now{% endif %}", false},
+        {"{% if tools %}You may{% else %}not now{% endif %}", false},
+        {"{% if x %}{% if tools %}{% set a %}You may{% endset %}{% endif %}not now{% endif %}", false},
+        {"{% generation %}{% if tools %}{% endgeneration %}You may{% endif %}so so", false},
+        {"\xE4\xBD\xA0\xE5\xA5\xBD", false}, // Han
+        {"\xD0\x94\xD0\xB0, \xD0\xB4\xD0\xB0", false},
+        {"{# You are Foo #}", true},
+        {"{{ raise_exception('You may not') }}", true},
+        {"{% if tools %}You may{% if x %}{{ 'use them' }}{% endif %} now{% endif %}", true},
+        {"{% if not tools %}{% else %}{{ 'use them' }}{% endif %}", true},
+        {"{% for tool in tools %}{{ 'use them' }}{% endfor %}", true},
+        {"{% set tools_header = 'You may' %}", true},
+        {"{% macro render(response_format) %}You must{% endmacro %}", true},
+        {"{% if message.role == 'developer' %}The message is{% endif %}", true},
+        {"{% if 'not this' in message %}{% endif %}", true},
+        {"word{{ x }} word <|user|> {{ '\\n\\n' }}\n  </think>\n", true},
+    };
+    for (size_t i = 0; i < N_NAMES; i++) {
+        char *text = read_template(names[i]), changed[32768];
+        if (!CHECK(t, strlen(text) + 200 < sizeof changed))
+            continue;
+        for (size_t k = 0; k < 2 * sizeof cases / sizeof *cases; k++) {
+            const char *added = cases[k / 2].added, *name;
+            if (cases[k / 2].fine && (strcmp(names[i], "chatml") == 0 || strcmp(names[i], "deepseek-v2") == 0))
+                continue; // which may have nothing for tools
+            snprintf(changed, sizeof changed, "%s%s", k % 2 ? added : text, k % 2 ? text : added);
+            name = tok_template_detect(changed, strlen(changed));
+            if (!CHECK(t, cases[k / 2].fine ? name && strcmp(name, names[i]) == 0 : name == NULL))
+                printf("    %s and %s: %s\n", names[i], added, name ? name : "none");
+        }
+        free(text);
+    }
+}
+
 // The turns of Qwen3's instruct models, without what they have for tools.
 static void instruct_models_of_qwen_speak_chatml(struct harness *t)
 {
@@ -779,6 +827,7 @@ int main(int argc, char **argv)
                                                 TEST(renderings_are_transformers),
                                                 TEST(unfinished_thinking_is_left_out),
                                                 TEST(shipped_templates_are_recognised),
+                                                TEST(what_a_template_adds_is_noticed),
                                                 TEST(instruct_models_of_qwen_speak_chatml),
                                                 TEST(patched_templates_are_recognised),
                                                 TEST(a_template_for_v32_is_recognised),
