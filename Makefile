@@ -127,7 +127,10 @@ $(BUILD)/tests/fault/engine/convert/test_convert_power $(BUILD)/tests/fault/app/
     $(foreach f,open64 write pwrite64 close fcntl64 fsync ftruncate64 rename mkdir unlink mkstemp64 fflush fopen64,-Wl,--wrap=$f)
 
 # A disk that fails at the calls that the engine's options can't disturb: tests/fault/engine/convert/test_convert_faults.c.
-$(BUILD)/tests/fault/engine/convert/test_convert_faults: private LDFLAGS += $(foreach f,open64 pread64 write fsync ftruncate64 statvfs64 unlink pthread_create,-Wl,--wrap=$f)
+$(BUILD)/tests/fault/engine/convert/test_convert_faults: private LDFLAGS += $(foreach f,open64 pread64 write fsync ftruncate64 statvfs64 readdir64 lockf64 unlink pthread_create,-Wl,--wrap=$f)
+
+# A folder of sessions that cannot be read to its end: tests/fault/app/store/test_store_faults.c.
+$(BUILD)/tests/fault/app/store/test_store_faults: private LDFLAGS += -Wl,--wrap=readdir64
 
 # Memory that is refused: tests/fault/app/test_refused.c.
 $(BUILD)/tests/fault/app/test_refused: private LDFLAGS += $(foreach f,malloc calloc realloc,-Wl,--wrap=$f)

@@ -591,7 +591,8 @@ enum store_code store_list(const struct store *store, struct store_list *list, s
         return errno == ENOENT   ? succeed(error)
                : errno == EACCES ? fail_denied(store->root, (int)strlen(store->root), errno, error)
                                  : store_fail_path(store->root, errno, error);
-    for (struct dirent *found; (found = readdir(folder));) {
+    struct dirent *found;
+    while (errno = 0, (found = readdir(folder))) {
         if (is_gone(found->d_name))
             sweep_away(store, found->d_name);
         if (!store_name_valid(found->d_name))
@@ -612,7 +613,12 @@ enum store_code store_list(const struct store *store, struct store_list *list, s
             return store_fail(error, STORE_NO_MEMORY, "no memory for the list of sessions");
         }
     }
+    int failed = errno; // or readdir has come to the end
     closedir(folder);
+    if (failed) {
+        store_list_release(list);
+        return store_fail_path(store->root, failed, error);
+    }
     if (list->n_entries)
         qsort(list->entries, list->n_entries, sizeof *list->entries, later_first);
     return succeed(error);

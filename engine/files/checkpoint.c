@@ -284,9 +284,12 @@ static int find_shards(const struct checkpoint *c, struct index_names *names, st
     if (!folder)
         return moe_fail_file(err, MOE_IO, c->directory, errno, "cannot be listed");
     int code = MOE_OK;
-    for (struct dirent *entry = readdir(folder); entry && !code; entry = readdir(folder))
+    struct dirent *entry;
+    while (errno = 0, !code && (entry = readdir(folder)))
         if (good_shard(entry->d_name))
             code = add_name(names, entry->d_name, c->directory, err);
+    if (!code && errno) // readdir has not come to the end
+        code = moe_fail_file(err, MOE_IO, c->directory, errno, "cannot be listed");
     closedir(folder);
     if (!code && !names->count)
         code = moe_fail_file(err, MOE_NOT_FOUND, c->directory, 0, "there is no *.safetensors file in it");

@@ -106,7 +106,8 @@ static int look_into(const char *path, struct found *found)
     DIR *folder = opendir(path);
     if (!folder)
         return errno;
-    for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder)) {
+    struct dirent *entry;
+    while (errno = 0, (entry = readdir(folder))) {
         const char *name = entry->d_name;
         found->safetensors |= ends(name, ".safetensors");
         if (is_piece(name))
@@ -115,8 +116,9 @@ static int look_into(const char *path, struct found *found)
             snprintf(!*found->name || same_model(found->name, name) ? found->name : found->other, NAME_BYTES, "%s",
                      name);
     }
+    int failed = errno; // or readdir has come to the end
     closedir(folder);
-    return 0;
+    return failed;
 }
 
 static bool is_folder(const char *path)

@@ -2,11 +2,28 @@
 // Every call by which the session store touches the disk, one after the other: refused, cut short, or the last thing
 // that the process does. Whatever it was, the old state opens or the new one, with sound rows; and after a refusal the
 // same process saves at its next attempt.
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 
 #include "tests/store_acts.h"
+
+// How many names a folder gives yet before it cannot be read; -1: all.
+static int names_left = -1;
+
+struct dirent *__real_readdir64(DIR *folder);
+struct dirent *__wrap_readdir64(DIR *folder);
+
+struct dirent *__wrap_readdir64(DIR *folder)
+{
+    if (names_left != 0) {
+        names_left -= names_left > 0;
+        return __real_readdir64(folder);
+    }
+    errno = EIO;
+    return NULL;
+}
 
 enum how {
     HOW_ENOSPC,
@@ -267,11 +284,39 @@ static void first_save_and_removal(struct harness *t)
     }
 }
 
+// Sessions that are not seen are not said to be none: another would be begun in the place of the last.
+static void a_folder_that_cannot_be_read(struct harness *t)
+{
+    char root[64];
+    struct store store = rig_store(root);
+    struct store_list list;
+    struct store_error error;
+    prepare(&store);
+    for (names_left = 0; names_left >= 0 && names_left < 3;) {
+        int left = names_left;
+        CHECK_EQ(t, store_list(&store, &list, &error), STORE_IO);
+        CHECK(t, !list.entries && list.n_entries == 0 && strstr(error.text, "Input/output error"));
+        names_left = left + 1;
+    }
+    names_left = -1;
+    CHECK_EQ(t, store_list(&store, &list, &error), STORE_OK);
+    CHECK_EQ(t, list.n_entries, 1);
+    store_list_release(&list);
+    rig_clean(root);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(save),    TEST(undo),     TEST(retry),      TEST(undo_and_save),
-        TEST(compact), TEST(renaming), TEST(other_rows), TEST(first_save_and_removal),
+        TEST(save),
+        TEST(undo),
+        TEST(retry),
+        TEST(undo_and_save),
+        TEST(compact),
+        TEST(renaming),
+        TEST(other_rows),
+        TEST(first_save_and_removal),
+        TEST(a_folder_that_cannot_be_read),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
