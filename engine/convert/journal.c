@@ -131,8 +131,11 @@ static int read_lines(struct journal *j, const char *folder, const char *key, ch
 static int read_journal(struct journal *j, const char *folder, const char *key, struct moe_err *err)
 {
     struct stat status;
-    if (lockf(j->fd, F_TLOCK, 0))
-        return moe_fail_file(err, MOE_IO, j->path, 0, "another process is running this conversion");
+    if (lockf(j->fd, F_TLOCK, 0)) {
+        bool held = errno == EACCES || errno == EAGAIN;
+        return moe_fail_file(err, MOE_IO, j->path, held ? 0 : errno,
+                             held ? "another process is running this conversion" : "cannot be locked");
+    }
     if (fstat(j->fd, &status) || status.st_size > MOST_BYTES)
         return moe_fail_file(err, MOE_FORMAT, j->path, 0, "is not the journal of a conversion; remove its folder");
     char *text = calloc(1, (size_t)status.st_size + 1);
@@ -178,12 +181,17 @@ static int check_folder(const char *folder, const char *journal, struct moe_err 
     if (lstat(journal, &status) == 0)
         return MOE_OK; // its key tells
     DIR *open_folder = opendir(folder);
-    bool empty = open_folder != NULL;
-    for (const struct dirent *at = empty ? readdir(open_folder) : NULL; at && empty; at = readdir(open_folder))
+    if (!open_folder)
+        return moe_fail_file(err, MOE_IO, folder, errno, "cannot be listed");
+    bool empty = true;
+    const struct dirent *at;
+    while (errno = 0, empty && (at = readdir(open_folder)))
         empty = strcmp(at->d_name, ".") == 0 || strcmp(at->d_name, "..") == 0 ||
                 strcmp(at->d_name, "convert.journal") == 0; // another process has just made it, and its lock tells
-    if (open_folder)
-        closedir(open_folder);
+    int failed = errno;                                     // or readdir has come to the end
+    closedir(open_folder);
+    if (failed)
+        return moe_fail_file(err, MOE_IO, folder, failed, "cannot be listed");
     return empty ? MOE_OK
                  : moe_fail_file(err, MOE_BAD_ARGUMENT, folder, 0,
                                  "has files that no conversion left; remove it, or choose another name");

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What a conversion reads beside the weights, and its journal, on a disk that refuses: it is said with the file's name,
 // there is no package, and the same command makes the one that an undisturbed disk gives.
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <sys/statvfs.h>
 
 #include "engine/convert/journal.h"
+#include "engine/files/checkpoint.h"
+#include "engine/files/gguf_set.h"
 #include "tests/convert_rig.h"
 
 #define GLM "tests/golden/ck-glm/checkpoint"
@@ -42,6 +45,10 @@ int __wrap_fsync(int fd);
 int __wrap_ftruncate64(int fd, off_t length);
 int __real_statvfs64(const char *path, struct statvfs *disk);
 int __wrap_statvfs64(const char *path, struct statvfs *disk);
+struct dirent *__real_readdir64(DIR *folder);
+struct dirent *__wrap_readdir64(DIR *folder);
+int __real_lockf64(int fd, int what, off_t length);
+int __wrap_lockf64(int fd, int what, off_t length);
 int __real_unlink(const char *path);
 int __wrap_unlink(const char *path);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *with, void *(*run)(void *), void *context);
@@ -123,6 +130,21 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *with, void *(
     if (refused.call && strcmp(refused.call, "thread") == 0)
         refused.name++;
     return __real_pthread_create(thread, with, run, context);
+}
+
+struct dirent *__wrap_readdir64(DIR *folder)
+{
+    return is_refused_to("readdir", dirfd(folder)) ? NULL : __real_readdir64(folder);
+}
+
+// A refused one is on a file system without locks, or is held by another.
+int __wrap_lockf64(int fd, int what, off_t length)
+{
+    bool held = is_refused_to("lockf", fd);
+    if (!held && !is_refused_to("no lockf", fd))
+        return __real_lockf64(fd, what, length);
+    errno = held ? EAGAIN : ENOLCK;
+    return -1;
 }
 
 int __wrap_unlink(const char *path)
@@ -299,6 +321,49 @@ static void a_journal_that_cannot_be_removed(struct harness *t)
     fails(t, convert(source, &options, &err), MOE_BAD_ARGUMENT, &err, "target: already exists");
 }
 
+// What cannot be listed is not taken for empty.
+static void folders_that_cannot_be_listed(struct harness *t)
+{
+    char command[300], folder[300], file[GGUF_SET_PATH];
+    struct checkpoint c;
+    struct moe_err err;
+    make_source(t);
+    clear();
+    // without an index, all that its folder has is looked for
+    snprintf(command, sizeof command, "rm -f '%s'/*.index.json && mkdir '%s' && echo mine >'%s/notes'", source, partial,
+             partial);
+    CHECK_EQ(t, system(command), 0);
+    refused.call = "readdir";
+    refused.name = strrchr(partial, '/') + 1;
+    fails(t, convert(source, NULL, &err), MOE_IO, &err, ".partial: cannot be listed");
+    CHECK_EQ(t, err.sys_errno, EIO);
+    refused.name = strrchr(source, '/') + 1;
+    fails(t, checkpoint_open_folder(source, &c, &err), MOE_IO, &err, "source: cannot be listed");
+    fails(t, gguf_set_file(source, file, &err), MOE_IO, &err, "source: cannot be listed");
+    refused.call = NULL;
+    fails(t, convert(source, NULL, &err), MOE_BAD_ARGUMENT, &err, "has files that no conversion left");
+    snprintf(folder, sizeof folder, "%s/notes", partial);
+    CHECK_EQ(t, unlink(folder), 0);
+    CHECK_EQ(t, rmdir(partial), 0);
+    make_source(t);
+    goes_on(t);
+}
+
+// Only a lock that another process has is another conversion.
+static void a_journal_that_cannot_be_locked(struct harness *t)
+{
+    struct moe_err err;
+    make_source(t);
+    clear();
+    refused.call = "no lockf";
+    refused.name = "convert.journal";
+    fails(t, convert(source, NULL, &err), MOE_IO, &err, "convert.journal: cannot be locked");
+    CHECK_EQ(t, err.sys_errno, ENOLCK);
+    refused.call = "lockf";
+    fails(t, convert(source, NULL, &err), MOE_IO, &err, "convert.journal: another process is running this conversion");
+    goes_on(t);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -309,6 +374,8 @@ int main(int argc, char **argv)
         TEST(a_journal_that_is_opened_is_synced_again),
         TEST(a_journal_that_signals_interrupt),
         TEST(a_journal_that_cannot_be_removed),
+        TEST(folders_that_cannot_be_listed),
+        TEST(a_journal_that_cannot_be_locked),
     };
     if (!begin_conversions())
         return 2;
