@@ -20,6 +20,7 @@
 #include "engine/base/file.h"
 #include "engine/convert/beside.h"
 #include "engine/convert/consume.h"
+#include "engine/convert/likeness.h"
 #include "engine/convert/job_key.h"
 #include "engine/files/package_facts.h"
 #include "engine/files/spans.h"
@@ -717,7 +718,9 @@ static int write_partial(struct conversion *c, const char key[65], bool begun)
         code = journal_open(c->partial, key, &c->journal, c->err);
     if (code)
         return code;
-    if (begun) // else it was looked for before anything was made
+    if (c->options->consume)
+        code = likeness_check(&c->job, &c->journal, c->err);
+    if (!code && begun) // else it was looked for before anything was made
         code = check_space(c, c->partial);
     if (!code)
         code = write_package(c);

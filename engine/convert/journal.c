@@ -15,7 +15,7 @@
 #include "engine/base/err.h"
 #include "engine/base/file.h"
 
-static const char consuming_word[] = "consuming ", consumed_word[] = "consumed ";
+static const char consuming_word[] = "consuming ", consumed_word[] = "consumed ", like_word[] = "like ";
 
 enum { MOST_BYTES = 1 << 20, LINE_BYTES = 256 };
 
@@ -79,6 +79,10 @@ static int read_line(struct journal *j, const char *folder, const char *line, st
     const char *word = mark_word(line);
     if (word)
         return read_mark(j, folder, line, word, err);
+    if (strncmp(line, like_word, sizeof like_word - 1) == 0) {
+        snprintf(j->likeness, sizeof j->likeness, "%s", line + sizeof like_word - 1);
+        return MOE_OK;
+    }
     if (sscanf(line, "%63s %" SCNu64 " %64s", entry.file, &entry.bytes, entry.sha256) != 3 ||
         strspn(entry.sha256, "0123456789abcdef") != 64 || strchr(entry.file, '/'))
         return MOE_OK;
@@ -240,6 +244,14 @@ static int note(struct journal *j, const char *word, const char *file, struct mo
     if (!code)
         mark(j, file, word);
     return code;
+}
+
+int journal_note_likeness(struct journal *j, const char hex[65], struct moe_err *err)
+{
+    char line[LINE_BYTES];
+    snprintf(line, sizeof line, "%s%s\n", like_word, hex);
+    snprintf(j->likeness, sizeof j->likeness, "%s", hex);
+    return append(j, line, err);
 }
 
 int journal_note_consuming(struct journal *j, const char *file, struct moe_err *err)

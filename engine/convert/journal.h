@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Which files of an unfinished conversion are whole: a line each, written after the file is durable; and of which the
-// source is being removed, and was, a line more each. Bound to one conversion by a key; one process at a time.
+// source is being removed, and was, a line more each; and what the source was like (likeness.h). Bound to one
+// conversion by a key; one process at a time.
 #ifndef MOECHAT_ENGINE_CONVERT_JOURNAL_H
 #define MOECHAT_ENGINE_CONVERT_JOURNAL_H
 
@@ -19,6 +20,7 @@ struct journal {
     int fd;
     struct journal_file *entries;
     size_t count;
+    char likeness[65]; // in hex; "": not noted
 };
 
 // Opens or makes folder/convert.journal. A journal with another key, or one that another process holds, is refused, and
@@ -32,6 +34,7 @@ int journal_add(struct journal *journal, const struct journal_file *entry, struc
 // there as it was.
 int journal_note_consuming(struct journal *journal, const char *file, struct moe_err *err);
 int journal_note_consumed(struct journal *journal, const char *file, struct moe_err *err);
+int journal_note_likeness(struct journal *journal, const char hex[65], struct moe_err *err);
 void journal_close(struct journal *journal);
 
 #endif

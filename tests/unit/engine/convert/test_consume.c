@@ -291,6 +291,49 @@ static void what_is_half_removed_is_kept(struct harness *t)
     CHECK(t, same_folder(undisturbed, target));
 }
 
+// Flips a bit of the source's first tensor that stays.
+static void change_what_stays(struct harness *t)
+{
+    struct package p;
+    struct moe_err err;
+    if (!CHECK_EQ(t, package_open(source, &p, &err), 0))
+        return;
+    const struct checkpoint_tensor *tensor = p.checkpoint->tensors;
+    while (checkpoint_is_routed(tensor))
+        tensor++;
+    int fd = open(checkpoint_path(p.checkpoint, tensor), O_RDWR);
+    unsigned char byte = 0;
+    CHECK_EQ(t, pread(fd, &byte, 1, (off_t)tensor->at->offset), 1);
+    byte ^= 1;
+    CHECK_EQ(t, pwrite(fd, &byte, 1, (off_t)tensor->at->offset), 1);
+    close(fd);
+    package_release(&p);
+}
+
+// Another download of the same sizes in the place of the first: what was removed of that one is in no other.
+static void another_source_is_not_mixed_in(struct harness *t)
+{
+    static const char *const folders[] = {GGUF, MLX};
+    for (int i = 0; i < 2; i++) {
+        struct removal all = {.punches = 0}, rest = all;
+        struct moe_err err;
+        make_undisturbed(t, folders[i]);
+        clear();
+        copy_source(folders[i]);
+        CHECK_EQ(t, consume(&all, &err), 0);
+        clear();
+        copy_source(folders[i]);
+        struct removal stops = {.error_at = all.punches, .error = EIO};
+        CHECK_EQ(t, consume(&stops, &err), MOE_IO);
+        change_what_stays(t);
+        fails(t, consume(&rest, &err), MOE_BAD_ARGUMENT, &err, "is not the model that this conversion was begun with");
+        CHECK_EQ(t, rest.punches, rest.heard.n_files); // behind their ends: can it be done?
+        change_what_stays(t);
+        CHECK_EQ(t, consume(&rest, &err), 0);
+        CHECK(t, same_folder(undisturbed, target));
+    }
+}
+
 static void a_damaged_source_keeps_what_follows(struct harness *t)
 {
     struct removal r = {.punches = 0};
@@ -554,6 +597,7 @@ int main(int argc, char **argv)
         TEST(a_hole_in_the_rest_is_refused_first),
         TEST(a_hole_in_an_expert_is_refused),
         TEST(a_damaged_source_keeps_what_follows),
+        TEST(another_source_is_not_mixed_in),
         TEST(what_is_not_ours_to_remove_is_refused),
         TEST(a_no_changes_nothing),
         TEST(a_lost_file_is_said_to_be_lost),
