@@ -729,6 +729,17 @@ def test_a_crash_restores_the_terminal():
     same(t.settings(), t.before)
 
 
+def test_a_chat_in_the_background_ends_when_it_is_told_to():
+    """It waits for its terminal, stopped; by timeout, which has a group of its own, and as a job of a shell."""
+    for how, status in (('set +m; timeout 1 "$0" "$@"; echo "ended $?"', "ended 124"),
+                        ('"$0" "$@" & sleep 1; kill %1; kill -CONT %1; until jobs >$HOME/jobs; grep -E "143|Terminated" $HOME/jobs; do sleep 0.1; done; echo ended', "ended")):
+        for face in (["--plain"], []):
+            t = Terminal(["chat", "--no-session"] + face + script(ECHO), shell=how)
+            t.wait(status)
+            same(t.finish(), 0)
+            same(t.settings(), t.before)
+
+
 def test_suspend_and_return():
     t = chat(ECHO, shell='"$0" "$@"; echo "stopped"; read go; fg; echo "ended $?"')
     t.send("dra")
