@@ -133,7 +133,7 @@ $(BUILD)/tests/fault/engine/convert/test_convert_faults: private LDFLAGS += $(fo
 $(BUILD)/tests/fault/app/store/test_store_faults: private LDFLAGS += -Wl,--wrap=readdir64
 
 # Memory that is refused: tests/fault/app/test_refused.c.
-$(BUILD)/tests/fault/app/test_refused: private LDFLAGS += $(foreach f,malloc calloc realloc,-Wl,--wrap=$f)
+$(BUILD)/tests/fault/app/test_refused: private LDFLAGS += $(foreach f,malloc calloc realloc read write,-Wl,--wrap=$f)
 
 # Memory that is refused to our own objects: tests/fault/engine/session/test_refused_memory.c.
 $(BUILD)/tests/fault/engine/session/test_refused_memory: private LDFLAGS += \

@@ -22,6 +22,23 @@ struct queue {
     unsigned char *items;
 };
 
+// The byte's way into the pipe and out of it. A kernel that has no page for the moment, or a signal, is asked again;
+// the pipe is empty whenever the queue is, so the byte always fits.
+static void put_wake(const struct queue *queue)
+{
+    while (write(queue->wake[1], "", 1) != 1)
+        if (errno != EINTR && errno != EAGAIN && errno != ENOMEM)
+            abort();
+}
+
+static void take_wake(const struct queue *queue)
+{
+    char byte;
+    while (read(queue->wake[0], &byte, 1) != 1)
+        if (errno != EINTR)
+            abort();
+}
+
 static bool open_wake(int wake[2])
 {
     if (pipe(wake) != 0)
@@ -93,9 +110,8 @@ bool queue_push(struct queue *queue, const void *item, queue_merge_fn *merge)
     bool taken = !queue->closed;
     if (taken) {
         memcpy(item_at(queue, queue->count), item, queue->item_bytes);
-        // The pipe is empty whenever the queue is, so this byte always fits.
-        if (queue->count++ == 0 && write(queue->wake[1], "", 1) != 1)
-            abort();
+        if (queue->count++ == 0)
+            put_wake(queue);
         pthread_cond_broadcast(&queue->changed);
     }
     pthread_mutex_unlock(&queue->mutex);
@@ -117,9 +133,8 @@ static bool take(struct queue *queue, void *item)
         return false;
     memcpy(item, item_at(queue, 0), queue->item_bytes);
     queue->first = (queue->first + 1) % queue->capacity;
-    char byte;
-    if (--queue->count == 0 && read(queue->wake[0], &byte, 1) != 1)
-        abort();
+    if (--queue->count == 0)
+        take_wake(queue);
     pthread_cond_broadcast(&queue->changed);
     return true;
 }

@@ -27,11 +27,36 @@ void *__real_realloc(void *block, size_t size);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *block, size_t size);
+ssize_t __real_read(int fd, void *to, size_t length);
+ssize_t __real_write(int fd, const void *from, size_t length);
+ssize_t __wrap_read(int fd, void *to, size_t length);
+ssize_t __wrap_write(int fd, const void *from, size_t length);
 
 static struct {
     unsigned left;       // that are granted yet
     bool armed, refused; // one was
 } memory;
+
+static int interrupted; // how many reads and writes end for a signal yet
+
+static bool interrupt(void)
+{
+    if (interrupted == 0)
+        return false;
+    interrupted--;
+    errno = EINTR;
+    return true;
+}
+
+ssize_t __wrap_read(int fd, void *to, size_t length)
+{
+    return interrupt() ? -1 : __real_read(fd, to, length);
+}
+
+ssize_t __wrap_write(int fd, const void *from, size_t length)
+{
+    return interrupt() ? -1 : __real_write(fd, from, length);
+}
 
 static bool refuse(void)
 {
@@ -497,6 +522,19 @@ static bool make_queue(struct harness *t)
     return queue;
 }
 
+// The byte that wakes a face is not lost to a signal.
+static void interrupted_queue(struct harness *t)
+{
+    struct queue *queue = queue_new(8, 4);
+    char got[8];
+    interrupted = 2;
+    CHECK(t, queue && queue_push(queue, "1234567", NULL) && interrupted == 0);
+    interrupted = 2;
+    CHECK(t, queue_pop(queue, got) && strcmp(got, "1234567") == 0 && interrupted == 0);
+    CHECK(t, !queue_pop(queue, got));
+    queue_free(queue);
+}
+
 static void screens(struct harness *t)
 {
     each_refused(t, show);
@@ -509,7 +547,8 @@ static void screens(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(turns), TEST(scripts), TEST(figures), TEST(what_is_saved), TEST(conversations), TEST(screens),
+        TEST(turns),         TEST(scripts), TEST(figures),           TEST(what_is_saved),
+        TEST(conversations), TEST(screens), TEST(interrupted_queue),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
