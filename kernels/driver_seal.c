@@ -350,6 +350,19 @@ static void remove_from_listed(struct removal *r)
     free(programs.items);
 }
 
+// What is no file that can be opened in a file's place, which PoCL would wait for or fall over: a pipe, a folder.
+// False: there is nothing, or it cannot be removed.
+static bool remove_odd(int within, const char *path)
+{
+    struct stat about;
+    if (fstatat(within, path, &about, AT_SYMLINK_NOFOLLOW) != 0)
+        return false;
+    if (!S_ISDIR(about.st_mode))
+        return unlinkat(within, path, 0) == 0;
+    remove_from(&(struct removal){.within = within}, path);
+    return unlinkat(within, path, AT_REMOVEDIR) == 0;
+}
+
 // Files that are gone or differ leave the list, and those that differ the cache. Returns how many differed; *missing:
 // some are not there.
 static unsigned check_listed(int within, struct list *list, bool *missing)
@@ -363,8 +376,8 @@ static unsigned check_listed(int within, struct list *list, bool *missing)
         bool same = fd >= 0 && hash_file(fd, &found) && found.bytes == wanted->bytes && found.hash == wanted->hash;
         if (fd >= 0)
             close(fd);
-        if (fd >= 0 && !same)
-            torn += unlinkat(within, wanted->path.text, 0) == 0;
+        if (!same)
+            torn += remove_odd(within, wanted->path.text);
         *missing = *missing || !same;
         if (same)
             list->records[kept++] = *wanted;

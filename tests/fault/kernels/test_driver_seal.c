@@ -287,6 +287,38 @@ static void what_is_torn_goes_before_it_is_loaded(struct harness *t)
     end(&rig);
 }
 
+// In a file's place something that PoCL would wait for, or fall over at each start.
+static void what_is_no_file_goes(struct harness *t)
+{
+    struct rig rig;
+    struct driver_seal seal;
+    char path[PATH_MAX], inside[PATH_MAX + 8];
+    begin(&rig, t);
+    for (int how = 0; how < 5; how++) {
+        start(&rig, "CD");
+        path_of(&rig, "CD", "two", path);
+        CHECK_EQ(t, unlink(path), 0);
+        snprintf(inside, sizeof inside, "%s/file", path);
+        if (how == 0)
+            CHECK_EQ(t, mkfifo(path, 0600), 0);
+        else if (how == 1)
+            CHECK_EQ(t, symlink("/nonexistent", path), 0);
+        else if (how == 2)
+            CHECK_EQ(t, symlink("/dev/null", path), 0);
+        else
+            CHECK_EQ(t, mkdir(path, 0700), 0);
+        if (how == 4)
+            write_file(&rig, inside, "", 0);
+        CHECK(t, !open_seal(&rig, &seal));
+        CHECK(t, strstr(rig.notice, "1 of the files that PoCL keeps of kernels") != NULL);
+        struct stat about;
+        CHECK(t, lstat(path, &about) != 0 && is_there(&rig, "CD", "one") && is_there(&rig, "CD", "three"));
+        remove(path); // a pipe that stays would be waited for by what writes there next
+        seal_close(&seal, true);
+    }
+    end(&rig);
+}
+
 // Others have removed a part of it: what is built in its place need not be the same to the byte.
 static void what_others_removed_is_listed_anew(struct harness *t)
 {
@@ -537,12 +569,19 @@ static void without_a_folder_there_is_no_seal(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(a_cache_is_listed_synced_and_found_whole), TEST(what_is_torn_goes_before_it_is_loaded),
-        TEST(what_a_dead_start_had_begun_goes),         TEST(what_a_dead_start_had_built_stays),
-        TEST(what_no_list_has_goes_after_a_failure),    TEST(nothing_goes_while_another_builds),
-        TEST(what_is_older_than_the_boot_needs_a_list), TEST(a_damaged_list_is_none),
-        TEST(without_a_folder_there_is_no_seal),        TEST(a_list_that_cannot_be_written_costs_nothing),
-        TEST(what_others_removed_is_listed_anew),       TEST(half_written_lists_are_removed),
+        TEST(a_cache_is_listed_synced_and_found_whole),
+        TEST(what_is_torn_goes_before_it_is_loaded),
+        TEST(what_is_no_file_goes),
+        TEST(what_a_dead_start_had_begun_goes),
+        TEST(what_a_dead_start_had_built_stays),
+        TEST(what_no_list_has_goes_after_a_failure),
+        TEST(nothing_goes_while_another_builds),
+        TEST(what_is_older_than_the_boot_needs_a_list),
+        TEST(a_damaged_list_is_none),
+        TEST(without_a_folder_there_is_no_seal),
+        TEST(a_list_that_cannot_be_written_costs_nothing),
+        TEST(what_others_removed_is_listed_anew),
+        TEST(half_written_lists_are_removed),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
