@@ -432,8 +432,11 @@ static void loop(struct run *run, int signals)
 {
     while (!run->done) {
         struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = worker_fd(run->worker), .events = POLLIN}};
-        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+        if (poll(fds, 2, -1) < 0 && errno != EINTR) {
+            progress_clear(&run->progress);
+            report("cannot wait for the answer: %s", strerror(errno));
             break;
+        }
         take_signals(run);
         take_events(run);
     }

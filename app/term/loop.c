@@ -40,7 +40,8 @@ static void take_signals(const struct loop_face *face)
         face->resume(face->self);
 }
 
-static void run(const struct loop_face *face, int signals)
+// 0, or why nothing can be waited for.
+static int run(const struct loop_face *face, int signals)
 {
     struct talk *talk = face->talk;
     while (talk->state != TALK_LEAVING) {
@@ -51,7 +52,7 @@ static void run(const struct loop_face *face, int signals)
         };
         int came = poll(fds, 3, face->patience(face->self));
         if (came < 0 && errno != EINTR)
-            break;
+            return errno;
         if (came > 0 && fds[2].revents)
             face->read(face->self);
         take_signals(face);
@@ -61,6 +62,7 @@ static void run(const struct loop_face *face, int signals)
             term_keep_signals();
         face->round(face->self);
     }
+    return 0;
 }
 
 void loop_leave(const struct talk *talk)
@@ -81,9 +83,13 @@ int loop_chat(const struct loop_face *face, const struct options *options)
     int error = errno;
     if (fine) {
         talk_greet(talk);
-        run(face, signals);
+        error = run(face, signals);
+        if (error)
+            talk_leave(talk, STATUS_FAILED);
     }
     face->close(face->self);
+    if (fine && error)
+        report("cannot wait for input: %s", strerror(error));
     if (!fine) {
         report("cannot start: %s", strerror(error));
         talk_leave(talk, STATUS_FAILED);

@@ -777,5 +777,31 @@ def test_info_and_bench():
     expect(all(device["name"] for device in listed), listed)
 
 
+NO_POLL = r"""
+#include <errno.h>
+#include <poll.h>
+int poll(struct pollfd *fds, nfds_t n, int ms)
+{
+    (void)fds;
+    if (n < 2) // a look whether something has come
+        return ms != 0;
+    errno = ENOMEM;
+    return -1;
+}
+"""
+
+
+def test_what_cannot_wait_says_so():
+    source, library = os.path.join(SCRATCH, "no_poll.c"), os.path.join(SCRATCH, "no_poll.so")
+    with open(source, "w") as out:
+        out.write(NO_POLL)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    env = environment(LD_PRELOAD=library)
+    for args, what in ((["--plain", "--no-session"], "input"), (["run", "-p", "x", "--no-session"], "the answer")):
+        result = run(args + script("turn\necho\n"), b"one\ntwo\n", env=env)
+        same((args, result.returncode), (args, 1))
+        expect(b"cannot wait for %s: Cannot allocate memory\n" % what.encode() in result.stderr, result.stderr)
+
+
 if __name__ == "__main__":
     main(globals())
