@@ -219,6 +219,17 @@ static void group(struct rewriting *r)
     r->in++;
 }
 
+// {,n}, which is {0,n} where these patterns come from, and five characters to PCRE2 before 10.43.
+static bool is_at_most(const struct rewriting *r)
+{
+    const char *at = r->in + 2;
+    if (r->end - r->in < 4 || r->in[0] != '{' || r->in[1] != ',')
+        return false;
+    while (at < r->end && *at >= '0' && *at <= '9')
+        at++;
+    return at > r->in + 2 && at < r->end && *at == '}';
+}
+
 static void rewrite(struct rewriting *r)
 {
     // Without its JIT, PCRE2 tries every space of a long run anew; only the run's first can begin a match.
@@ -234,6 +245,9 @@ static void rewrite(struct rewriting *r)
             group(r);
             if (++r->nesting > NESTING_MAX)
                 refuse(r, "too many groups", 15);
+        } else if (is_at_most(r)) {
+            put_text(r, "{0");
+            r->in++;
         } else {
             put(r, r->in++, 1);
         }

@@ -440,6 +440,10 @@ static void escapes_find_what_they_say(struct harness *t)
         {"\\p{Han}|\\p{Pc}", "_|\xE4\xB8\xAD|"},
         {"\\P{L}+", "1\xD9\xA3 \xC2\xA0\n\xE3\x80\x80_|"},
         {"\\_", "_|"},
+        {"a\\d{,2}", "a1\xD9\xA3|"},
+        {"a\\d{,1}", "a1|"},
+        {"1a{,10}\\d", "1\xD9\xA3|"},
+        {"_{,|a{,}|1{,x}|\\d", "1|\xD9\xA3|"}, // which say nothing of how often
     };
     struct pattern_search *search = pattern_search_new(&(struct pattern_stop){0});
     for (size_t i = 0; search && i < sizeof escapes / sizeof escapes[0]; i++) {
