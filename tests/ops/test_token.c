@@ -490,7 +490,8 @@ static void check_mla(struct harness *t, struct rig *rig, const struct mla_case 
         gpu_op_mla_in(g, &in, &b);
         gpu_op_mla_out(g, &out, &behind);
         launches = gpu_counters(g).launches - launches;
-        CHECK(t, g->meeting.groups ? launches == 3 : launches > 3);
+        // o of longer rows has a launch of its own
+        CHECK(t, g->meeting.groups && out.o.in_dim <= TOKEN_INPUTS ? launches == 3 : launches > 3);
         g->meeting.groups = groups;
     }
     if (!CHECK(t, same(rig, "q", r[0].q, r[1].q) && same(rig, "the cache", r[0].cache, r[1].cache) &&
