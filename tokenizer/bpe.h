@@ -10,6 +10,9 @@
 #include "tokenizer/pattern.h"
 
 enum { BPE_STEPS = 16, BPE_IDS = 1 << 21, BPE_WORD_BYTES = 4 << 20, BPE_LENGTHS = 64 };
+// Of a token as its file spells it. What is looked for in text takes steps for each of its bytes at each place, and
+// what a model says is held back and shown whole.
+enum { BPE_TOKEN_BYTES = 1024 };
 
 // Added tokens that are plain text, found in text before it is cut.
 struct bpe_added {

@@ -40,6 +40,13 @@ static int damaged(struct reading *r, const char *field, const char *what)
     return tok_fail(r->err, TOK_FORMAT, "%.250s: %.80s %.100s: fetch the file again", r->path, field, what);
 }
 
+static int too_long(struct reading *r, const char *field)
+{
+    char what[80];
+    snprintf(what, sizeof what, "has a token of more than %d bytes", BPE_TOKEN_BYTES);
+    return damaged(r, field, what);
+}
+
 static int no_memory(struct reading *r)
 {
     return tok_fail(r->err, TOK_NO_MEMORY, "%.300s: out of memory", r->path);
@@ -85,6 +92,8 @@ static int read_vocab(struct reading *r, struct json_object *vocab)
         char *bytes = r->pool + r->used;
         size_t length = strlen(key);
         struct vocab_piece piece = {.bytes = bytes, .kind = VOCAB_TEXT, .flags = VOCAB_MERGED};
+        if (length > BPE_TOKEN_BYTES)
+            return too_long(r, "model.vocab");
         if (length > r->room - r->used)
             return damaged(r, "model.vocab", "is longer than the file");
         ptrdiff_t n = alphabet_bytes(&r->alphabet, key, length, bytes);
@@ -109,6 +118,8 @@ static int read_added_token(struct reading *r, struct json_object *token)
         return damaged(r, "added_tokens", "has a token without id or content");
     const char *text = json_object_get_string(content);
     size_t length = (size_t)json_object_get_string_len(content);
+    if (length > BPE_TOKEN_BYTES)
+        return too_long(r, "added_tokens");
     if (is_true(token, "single_word"))
         return refuse(r, "added_tokens", "\"%.40s\" has single_word, which this program does not do", text);
     char *bytes = r->pool + r->used;

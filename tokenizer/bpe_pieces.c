@@ -12,7 +12,7 @@
 #include "tokenizer/tok_err.h"
 #include "tokenizer/tok_file.h"
 
-enum { TOKEN_BYTES_MAX = 1024, MERGES_A_TOKEN = 8, NAME_ROOM = 48 };
+enum { MERGES_A_TOKEN = 8, NAME_ROOM = 48 };
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 
 struct reading {
@@ -65,7 +65,7 @@ static int read_token(struct reading *r, size_t id)
     int32_t type = r->in->types ? r->in->types[id] : NORMAL;
     struct vocab_piece *piece = &r->pieces[id];
     char *bytes = r->pool + r->used;
-    if (token.length > TOKEN_BYTES_MAX)
+    if (token.length > BPE_TOKEN_BYTES)
         return damaged(r, "tokens", id, "is too long");
     if (type < NORMAL || type > UNUSED)
         return damaged(r, "token_type", id, type == BYTE ? "is 6, which belongs to SentencePiece" : "is not 1 to 5");
@@ -155,7 +155,7 @@ static int check_duplicates(const struct reading *r)
 // The ids of "left right" and what they become; false: they are not of the vocabulary.
 static bool merge_ids(const struct reading *r, struct tok_view merge, int32_t ids[3])
 {
-    char bytes[2 * TOKEN_BYTES_MAX];
+    char bytes[2 * BPE_TOKEN_BYTES];
     const char *space = merge.length ? memchr(merge.bytes, ' ', merge.length) : NULL;
     if (!space || merge.length > sizeof bytes)
         return false;

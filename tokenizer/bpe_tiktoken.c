@@ -103,6 +103,11 @@ static int name_control(struct reading *r, const char *key, struct json_object *
         return bad_config(r, "has a symbol without id or content");
     if (id < (long)r->n_ranks || id >= (long)r->n_ranks + CONTROLS)
         return bad_config(r, "has an id outside the 256 after the ranks");
+    if (json_object_get_string_len(content) > BPE_TOKEN_BYTES) {
+        char what[80];
+        snprintf(what, sizeof what, "has a symbol of more than %d bytes", BPE_TOKEN_BYTES);
+        return bad_config(r, what);
+    }
     bool silent = !json_object_object_get_ex(token, "special", &special) || json_object_get_boolean(special);
     r->pieces[id] = (struct vocab_piece){.bytes = json_object_get_string(content),
                                          .length = (uint32_t)json_object_get_string_len(content),

@@ -327,6 +327,41 @@ static void what_is_not_done_is_refused_by_name(struct harness *t)
     free(text);
 }
 
+// V3's with `new` behind the first `old`.
+static char *v3_with(const char *old, const char *new)
+{
+    char *text = read_v3(), *at = strstr(text, old);
+    if (!at || strlen(text) + strlen(new) >= 1 << 17)
+        exit(1);
+    at += strlen(old);
+    memmove(at + strlen(new), at, strlen(at) + 1);
+    memcpy(at, new, strlen(new));
+    return text;
+}
+
+// As long as a token of a GGUF may be, and no longer: searching a text for one takes its bytes at each place.
+static void a_token_has_a_longest(struct harness *t)
+{
+    static const struct {
+        const char *behind, *format, *says;
+    } places[] = {
+        {"\"vocab\":{", "\"%0*d\":1999,", "model.vocab has a token of more than 1024 bytes: fetch the file again"},
+        {"\"added_tokens\":[", "{\"id\":1999,\"content\":\"%0*d\"},",
+         "added_tokens has a token of more than 1024 bytes: fetch the file again"},
+    };
+    for (size_t i = 0; i < 2; i++)
+        for (int length = 1024; length <= 1025; length++) {
+            char new[1100];
+            struct tok_err err = {0};
+            snprintf(new, sizeof new, places[i].format, length, 0);
+            char *text = v3_with(places[i].behind, new);
+            CHECK_EQ(t, open_text(text, &err), length > 1024 ? TOK_FORMAT : TOK_OK);
+            if (!CHECK(t, length <= 1024 || strstr(err.text, places[i].says)))
+                printf("    %s\n", err.text);
+            free(text);
+        }
+}
+
 // A file in the place of another, behind `before`, or whole.
 static int copy_file(const char *from, const char *to, const char *before)
 {
@@ -389,6 +424,17 @@ static void damaged_ranks_are_refused(struct harness *t)
         CHECK_EQ(t, tok_open("tiktoken", model, &tokenizer, &err), TOK_FORMAT);
         if (!CHECK(t, strstr(err.text, "tokenizer_config.json: it is not a JSON object") != NULL))
             printf("    case %zu: %s\n", i, err.text);
+    }
+    for (int length = 1024; length <= 1025; length++) {
+        tok *tokenizer = NULL;
+        struct tok_err err = {0};
+        FILE *out = fopen(config, "wb");
+        CHECK(t, out && fprintf(out, "{\"added_tokens_decoder\":{\"1700\":{\"content\":\"%0*d\"}}}", length, 0) > 0 &&
+                     fclose(out) == 0);
+        CHECK_EQ(t, tok_open("tiktoken", model, &tokenizer, &err), length > 1024 ? TOK_FORMAT : TOK_OK);
+        if (!CHECK(t, length <= 1024 || strstr(err.text, "has a symbol of more than 1024 bytes: fetch the file again")))
+            printf("    %s\n", err.text);
+        tok_close(tokenizer);
     }
     unlink(model);
     unlink(config);
@@ -602,6 +648,7 @@ int main(int argc, char **argv)
         TEST(a_word_of_a_megabyte),
         TEST(letters_and_marks_are_composed),
         TEST(what_is_not_done_is_refused_by_name),
+        TEST(a_token_has_a_longest),
         TEST(damaged_ranks_are_refused),
         TEST(syllables_have_their_edges),
         TEST(damaged_files_are_refused),
