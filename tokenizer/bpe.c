@@ -270,9 +270,11 @@ static int encode_added(struct encoding *e, int which, struct range piece)
         size_t end = at + (vocab->start[id + 1] - vocab->start[id]), start = at;
         at = end;
         if (vocab->flags[id] & VOCAB_STRIP_LEFT)
-            start = start > done ? spaces_before(e->text, done, start) : start;
+            start = start > done ? spaces_before(e->text, done, start) : done;
         if (vocab->flags[id] & VOCAB_STRIP_RIGHT)
             end += spaces_after(e->text + end, piece.end - end);
+        if (start >= end) // blanks that the token before has taken: with none of its own it is no token
+            continue;
         if (start > done)
             failed = encode_between(e, which, (struct range){done, start});
         if (!failed)
