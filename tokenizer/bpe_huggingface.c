@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tokenizer/alphabet.h"
+#include "tokenizer/composed.h"
 #include "tokenizer/tok_err.h"
 
 struct reading {
@@ -110,6 +111,19 @@ static int read_vocab(struct reading *r, struct json_object *vocab)
     return failed;
 }
 
+// The tokenizers library looks in composed text for composed tokens, of which we keep no second spelling.
+static int check_composed(struct reading *r, const char *text, size_t length)
+{
+    char *made;
+    size_t made_length;
+    if (!composed_text(text, length, &made, &made_length))
+        return no_memory(r);
+    if (!made)
+        return TOK_OK;
+    free(made);
+    return refuse(r, "added_tokens", "\"%.40s\" is normalized and not in form C, which this program does not do", text);
+}
+
 static int read_added_token(struct reading *r, struct json_object *token)
 {
     struct json_object *content, *id;
@@ -144,7 +158,7 @@ static int read_added_token(struct reading *r, struct json_object *token)
     if (there->kind && same)
         piece.flags |= there->flags & VOCAB_MERGED;
     *there = piece;
-    return TOK_OK;
+    return plain && r->bpe->composes && is_true(token, "normalized") ? check_composed(r, text, length) : TOK_OK;
 }
 
 // Makes room for all ids, which are checked here once.
