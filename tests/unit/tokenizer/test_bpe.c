@@ -3,6 +3,7 @@
 // texts on standard input, a line of hexadecimal digits each, become lines of ids, which are seen to give the bytes
 // back.
 #include "tokenizer/composed.h"
+#include "tokenizer/newer.h"
 #include "tokenizer/pattern.h"
 #include "tokenizer/tok.h"
 
@@ -558,6 +559,35 @@ static void escapes_find_what_they_say(struct harness *t)
     pattern_search_free(search);
 }
 
+// What PCRE2 sees in the place of a newer character is of its script, where it is one of those that patterns may name.
+static void newer_characters_keep_their_script(struct harness *t)
+{
+    static const struct {
+        const char *pattern;
+        uint32_t code;
+        bool is;
+    } cases[] = {{"\\p{Hiragana}", 0x1B132, true},  {"\\p{Katakana}", 0x1B132, false}, {"\\p{Katakana}", 0x1B155, true},
+                 {"\\p{Hiragana}", 0x1B155, false}, {"\\p{Latin}", 0x10D4E, false},    {"\\p{Latin}", 0x10D6F, false},
+                 {"\\p{Latin}", 0x1DF25, true},     {"\\p{Cyrillic}", 0x1C8A, true},   {"\\p{Han}", 0x31350, true}};
+    struct pattern_search *search = pattern_search_new(&(struct pattern_stop){0});
+    for (size_t i = 0; search && i < sizeof cases / sizeof *cases; i++) {
+        uint32_t code = newer_stand_in(cases[i].code);
+        bool four = code >= 0x10000;
+        const char text[] = {(char)(four ? 0xF0 | code >> 18 : 0xE0 | code >> 12), (char)(0x80 | (code >> 12 & 0x3F)),
+                             (char)(0x80 | (code >> 6 & 0x3F)), (char)(0x80 | (code & 0x3F))};
+        char three[3] = {text[0], text[2], text[3]};
+        struct pattern_subject in = {.text = four ? text : three, .length = four ? 4 : 3};
+        struct pattern_source source = {cases[i].pattern, strlen(cases[i].pattern), false, "test"};
+        struct pattern *pattern = NULL;
+        CHECK_EQ(t, pattern_new(&source, &pattern, NULL), TOK_OK);
+        if (!CHECK_EQ(t, pattern_find(pattern, search, &in, NULL), cases[i].is))
+            printf("    %s U+%04X\n", cases[i].pattern, (unsigned)cases[i].code);
+        pattern_free(pattern);
+    }
+    CHECK(t, search != NULL);
+    pattern_search_free(search);
+}
+
 // Numbers of characters that are none, in memory that ends with them.
 static void escapes_without_a_character_are_refused(struct harness *t)
 {
@@ -699,6 +729,7 @@ int main(int argc, char **argv)
         TEST(syllables_have_their_edges),
         TEST(damaged_files_are_refused),
         TEST(escapes_find_what_they_say),
+        TEST(newer_characters_keep_their_script),
         TEST(escapes_without_a_character_are_refused),
         TEST(a_pattern_that_explodes_is_stopped),
         TEST(a_pattern_that_explodes_is_cancelled),
