@@ -416,7 +416,8 @@ static const struct model_type *find_type(struct fields *f, const char *model_ty
 
 // From an outer config to that of the text model in it: of a kimi_k25 DeepseekV3's under either name, of a qwen3_5_moe
 // qwen3_5_moe_text's, of a kimi_k3 kimi_linear's, of a glm5_next glm5_next_text's. Whether the head is tied the outer
-// one says; where it does not, the checkpoint's tensors must agree with the inner one.
+// one says, whose class ties none where it does not. Kimi_K25Config's would tie one that the checkpoint has not; there
+// the inner one is heard, and the checkpoint's tensors must agree with it.
 static void enter_text_config(struct fields *f, enum family family, struct shape *s)
 {
     bool outer = fields_has(f, "tie_word_embeddings");
@@ -435,7 +436,8 @@ static void enter_text_config(struct fields *f, enum family family, struct shape
     if (!f->failed && strcmp(inner, known[0]) != 0 && strcmp(inner, known[1]) != 0)
         fields_fail(f, MOE_UNSUPPORTED, "model_type", "is \"%s\"; the text model of %s is %s or %s", inner,
                     s->model_type, known[0], known[1]);
-    s->tie_word_embeddings = !f->failed && (outer ? tied : fields_flag_or(f, "tie_word_embeddings", false));
+    bool inner_counts = !f->failed && family == DEEPSEEK_V3;
+    s->tie_word_embeddings = outer ? tied : inner_counts && fields_flag_or(f, "tie_word_embeddings", false);
 }
 
 void shape_read_kinds(struct fields *f, const struct kinds_by_name *names, struct shape *s)

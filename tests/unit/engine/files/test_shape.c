@@ -695,6 +695,12 @@ static void the_text_model_inside(struct harness *t)
     CHECK(t, !s.tie_word_embeddings); // the outer config is the one that ties
     CHECK_EQ(t, read_text(K25 "},'tie_word_embeddings':true}", &s, NULL), MOE_OK);
     CHECK(t, s.tie_word_embeddings);
+    CHECK_EQ(t, read_text(Q35 ",'tie_word_embeddings':true}}", &s, NULL), MOE_OK);
+    CHECK(t, !s.tie_word_embeddings); // Qwen3_5MoeConfig and Glm5NextConfig have their own, false
+    CHECK_EQ(t, read_text(Q35 "},'tie_word_embeddings':true}", &s, NULL), MOE_OK);
+    CHECK(t, s.tie_word_embeddings);
+    CHECK_EQ(t, read_text(G53 ",'tie_word_embeddings':true}}", &s, NULL), MOE_OK);
+    CHECK(t, !s.tie_word_embeddings);
     static const struct {
         const char *text, *says;
     } cases[] = {
