@@ -719,7 +719,7 @@ static int write_partial(struct conversion *c, const char key[65], bool begun)
     if (code)
         return code;
     if (c->options->consume)
-        code = likeness_check(&c->job, &c->journal, c->err);
+        code = likeness_check(&c->job, c->partial, &c->journal, c->err);
     if (!code && begun) // else it was looked for before anything was made
         code = check_space(c, c->partial);
     if (!code)

@@ -334,6 +334,50 @@ static void another_source_is_not_mixed_in(struct harness *t)
     }
 }
 
+// Flips a bit of each of the source's layers, in its last expert.
+static void change_experts(struct harness *t)
+{
+    struct package p;
+    struct moe_err err;
+    if (!CHECK_EQ(t, package_open(source, &p, &err), 0))
+        return;
+    for (uint32_t layer = p.shape.first_k_dense_replace; layer < p.shape.n_layers; layer++) {
+        const struct expert_span *span = &p.layers[layer].spans[0];
+        off_t at = (off_t)(span->offset + span->bytes * (p.shape.n_routed_experts - 1));
+        int fd = open(p.files[span->file].path, O_RDWR);
+        unsigned char byte = 0;
+        CHECK_EQ(t, pread(fd, &byte, 1, at), 1);
+        byte ^= 1;
+        CHECK_EQ(t, pwrite(fd, &byte, 1, at), 1);
+        close(fd);
+    }
+    package_release(&p);
+}
+
+// The same with a download that differs in its experts alone: of those that were removed it has its own. The first
+// one, come again, is as good as what was left of it.
+static void other_experts_are_not_mixed_in(struct harness *t)
+{
+    struct removal all = {.punches = 0}, rest = all;
+    struct moe_err err;
+    make_undisturbed(t, GGUF);
+    clear();
+    copy_source(GGUF);
+    CHECK_EQ(t, consume(&all, &err), 0);
+    clear();
+    copy_source(GGUF);
+    struct removal stops = {.error_at = all.punches, .error = EIO};
+    CHECK_EQ(t, consume(&stops, &err), MOE_IO);
+    copy_source(GGUF);
+    change_experts(t);
+    fails(t, consume(&rest, &err), MOE_BAD_ARGUMENT, &err,
+          "is not the model that this conversion was begun with; put that one back, or convert this one to another");
+    CHECK_EQ(t, rest.punches, rest.heard.n_files);
+    copy_source(GGUF);
+    CHECK_EQ(t, consume(&rest, &err), 0);
+    CHECK(t, same_folder(undisturbed, target));
+}
+
 static void a_damaged_source_keeps_what_follows(struct harness *t)
 {
     struct removal r = {.punches = 0};
@@ -598,6 +642,7 @@ int main(int argc, char **argv)
         TEST(a_hole_in_an_expert_is_refused),
         TEST(a_damaged_source_keeps_what_follows),
         TEST(another_source_is_not_mixed_in),
+        TEST(other_experts_are_not_mixed_in),
         TEST(what_is_not_ours_to_remove_is_refused),
         TEST(a_no_changes_nothing),
         TEST(a_lost_file_is_said_to_be_lost),
