@@ -262,13 +262,16 @@ bool keeper_has_room(struct keeper *keeper, size_t tokens)
 {
     enum { STEP = 1024 };
     struct backend_info info;
+    size_t needed = tokens + turn_answer_room(keeper->backend, false, keeper->think);
     keeper->backend->ops->describe(keeper->backend->self, &info);
-    if (tokens < info.max_context)
+    if (needed <= info.max_context)
         return true;
     size_t enough = (tokens / STEP + 2) * STEP, limit = info.context_limit ? info.context_limit : SIZE_MAX;
     char more[64] = "";
-    const char *how = tokens == info.max_context ? "fill" : "do not fit into";
-    if (tokens < limit)
+    const char *how = tokens < info.max_context    ? "leave no room for an answer in"
+                      : tokens == info.max_context ? "fill"
+                                                   : "do not fit into";
+    if (needed <= limit)
         snprintf(more, sizeof more, "with --context %zu it goes on, and ", enough < limit ? enough : limit);
     snprintf(keeper->news.text, sizeof keeper->news.text,
              "the conversation's %zu tokens %s a context of %" PRIu32
@@ -541,6 +544,8 @@ uint32_t keeper_load(struct keeper *keeper, uint32_t fed)
     ops->make_room(keeper->backend->self, tokens + behind);
     ops->describe(keeper->backend->self, &info);
     news->max_context = info.max_context;
+    news->full =
+        !news->stale && tokens + behind + turn_answer_room(keeper->backend, false, keeper->think) > info.max_context;
     struct moe_err state_err = {.text = ""};
     if (tokens && !why) {
         why = keeper_restore(keeper, tokens, &err);

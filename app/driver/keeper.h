@@ -17,6 +17,7 @@ struct session_news {
     bool stale;                 // opened, but its ids mean nothing to this model: the text must be fed anew
     bool failed;                // text says what could not be done
     uint32_t max_context;       // opened: room for tokens
+    bool full;                  // opened: the conversation's leave none for an answer
     bool unsaved;               // the disk does not have all that was said
     bool hole;                  // nor will it: of what came before something could not even be noted
     uint32_t cached, missing;   // opened: tokens whose rows are there, and that are computed with the next turn
@@ -42,8 +43,9 @@ struct keeper {
     struct session_news news; // to be sent next
     // Of the news' text: what the last save with rows said of those that it left out.
     char of_rows[STORE_TEXT_SIZE];
-    bool unsaved; // the last commit failed
-    bool hole;    // something that was said could not even be noted
+    enum think think; // the next answer's
+    bool unsaved;     // the last commit failed
+    bool hole;        // something that was said could not even be noted
     struct keeper_unanswered unanswered;
     bool short_of_states; // of what keeper_load found all rows were there, and states only further back
     bool waits;           // the message that is answered anew was the end of what is saved
@@ -91,7 +93,7 @@ uint32_t keeper_load(struct keeper *keeper, uint32_t fed);
 // Appends to the timeline, which holds what the conversation begins with, rows that are saved, up to `most` tokens, as
 // far as there is room and they are good. NULL, or why not all: err->text or a word of its own.
 const char *keeper_restore(struct keeper *keeper, uint32_t most, struct moe_err *err);
-// Is there room behind so many tokens? False: the news say what to do.
+// Is there room for an answer behind so many tokens? False: the news say what to do.
 bool keeper_has_room(struct keeper *keeper, size_t tokens);
 bool keeper_has_more(const struct keeper *keeper); // rows are saved that the timeline does not have
 void keeper_lose(struct keeper *keeper);           // what was gone to is not on the disk: says so

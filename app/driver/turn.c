@@ -94,15 +94,15 @@ void turn_result_free(struct turn_result *result)
     free(result);
 }
 
-size_t turn_closing(const struct turn *turn, const struct backend *backend, const struct tok_sections *sections)
+size_t turn_closing(const struct backend *backend, bool raw, const struct tok_sections *sections)
 {
-    return (backend->ops->end_id(backend->self, turn->raw) >= 0) + tok_sections_left(sections);
+    return (backend->ops->end_id(backend->self, raw) >= 0) + tok_sections_left(sections);
 }
 
-size_t turn_answer_room(const struct turn *turn, const struct backend *backend)
+size_t turn_answer_room(const struct backend *backend, bool raw, enum think think)
 {
-    struct tok_sections sections = backend->ops->sections(backend->self, turn->raw, turn->think);
-    return 1 + turn_closing(turn, backend, &sections);
+    struct tok_sections sections = backend->ops->sections(backend->self, raw, think);
+    return 1 + turn_closing(backend, raw, &sections);
 }
 
 int turn_encode(const struct turn *turn, const struct backend *backend, struct turn_result *result)

@@ -87,7 +87,7 @@ struct turn_result {
     uint32_t to_read;      // those, or the tokens of the prompt behind the conversation
     uint32_t read_tokens;  // of those: they need not be computed again
     double held_tokens;    // beyond those: so much of the others' work need not be done again
-    size_t answer_room;    // tokens of the shortest answer: one that it says, and those that close it
+    size_t answer_room;    // see turn_answer_room
     struct tok_ids prompt; // as fed; the first prompt_ends[i] of them reach to the end of turn i
     size_t *prompt_ends;
     size_t n_prompt_ends;
@@ -106,8 +106,9 @@ void turn_result_free(struct turn_result *result);                          // N
 int turn_reopen(struct turn *turn, const struct backend *backend, struct moe_err *err);
 // How many tokens close an answer that ends where its sections stand. In some templates none does: the next message's
 // mark is the end.
-size_t turn_closing(const struct turn *turn, const struct backend *backend, const struct tok_sections *sections);
-size_t turn_answer_room(const struct turn *turn, const struct backend *backend); // result->answer_room
+size_t turn_closing(const struct backend *backend, bool raw, const struct tok_sections *sections);
+// Tokens of the shortest answer that would begin so: one that it says, and those that close it.
+size_t turn_answer_room(const struct backend *backend, bool raw, enum think think);
 // As the worker goes through a turn. Fills result->prompt and its ends. Returns 0 or a code with result->err.
 int turn_encode(const struct turn *turn, const struct backend *backend, struct turn_result *result);
 // The first of the turns that come to the same as what is known to be there, on the disk (NULL: none), too: their parts

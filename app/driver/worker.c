@@ -214,7 +214,8 @@ static int generate(struct worker *worker, const struct turn *turn, struct turn_
         if (turn->max_tokens && result->generated_tokens >= turn->max_tokens)
             break;
         result->reason = STOP_CONTEXT_FULL;
-        if (ops->length(self) + 2 + turn_closing(turn, &worker->backend, &worker->sections) > result->context_total)
+        if (ops->length(self) + 2 + turn_closing(&worker->backend, turn->raw, &worker->sections) >
+            result->context_total)
             break;
         code = timeline_decode(&worker->timeline, id, &result->err);
         if (code) { // such as a read error: what was said stays, and the next turn feeds the rest or fails
@@ -280,7 +281,7 @@ static int place(struct worker *worker, const struct turn *turn, struct turn_res
 {
     const struct tok_ids *prompt = &result->prompt;
     uint32_t same = 0;
-    result->answer_room = turn_answer_room(turn, &worker->backend);
+    result->answer_room = turn_answer_room(&worker->backend, turn->raw, turn->think);
     int code = turn->again ? 0 : turn_encode(turn, &worker->backend, result);
     if (code == 0 && stop_wanted(worker))
         code = MOE_CANCELLED;
@@ -540,9 +541,11 @@ static void take_job(struct worker *worker, struct job *job)
         turn_free(job->turn);
         return;
     case JOB_OPEN:
+        worker->keeper.think = job->session.think;
         open_session(worker, &job->session);
         break;
     case JOB_GO:
+        worker->keeper.think = job->place.think;
         move_conversation(&worker->keeper, &worker->timeline, &job->place);
         break;
     case JOB_SAVE:

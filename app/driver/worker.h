@@ -77,6 +77,7 @@ struct worker_session {
     struct tok_ids ids;
     uint32_t keep;
     bool save;
+    enum think think; // the next answer's
 };
 void worker_open_session(struct worker *worker, struct worker_session session);
 // Goes to another place in the conversation: of its parts to the one numbered `last` (PART_NONE: before the first),
@@ -92,6 +93,7 @@ struct worker_place {
     enum worker_going going;
     int64_t last, undone; // undone: see saved_set_undone
     uint32_t unanswered;  // of ids, those of a last message without an answer
+    enum think think;     // the next answer's
     struct tok_ids ids;
 };
 void worker_go(struct worker *worker, struct worker_place place);

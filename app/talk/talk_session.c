@@ -27,7 +27,8 @@ static bool has_store(struct talk *talk)
 
 void talk_open_session(struct talk *talk, uint32_t keep, bool save)
 {
-    struct worker_session session = {.saved = talk->choice.saved, .keep = keep, .save = save};
+    struct worker_session session = {
+        .saved = talk->choice.saved, .keep = keep, .save = save, .think = talk->chat.think};
     bool fine = keep || chat_timeline(&talk->chat, &session.ids);
     fine = fine && (!keep || chat_save(&talk->chat, session.saved, &talk->info.origin.language));
     talk->choice.saved = NULL;
@@ -60,8 +61,10 @@ void talk_save_system(struct talk *talk)
 
 static void follow(struct talk *talk, enum worker_going going)
 {
-    struct worker_place place = {
-        .going = going, .last = chat_last(&talk->chat), .undone = talk->chat.undid ? talk->chat.undone : PART_NONE};
+    struct worker_place place = {.going = going,
+                                 .last = chat_last(&talk->chat),
+                                 .undone = talk->chat.undid ? talk->chat.undone : PART_NONE,
+                                 .think = talk->chat.think};
     if (!chat_timeline(&talk->chat, &place.ids)) {
         talk_fail(talk, "out of memory");
         tok_ids_release(&place.ids);
@@ -88,7 +91,7 @@ void talk_follow_for_now(struct talk *talk)
 }
 
 // What was said, or the last of it, so that people know where they are.
-static void show_turns(struct talk *talk)
+static void show_turns(struct talk *talk, bool full)
 {
     const struct chat *chat = &talk->chat;
     size_t first = chat->n_turns > 2 && !talk->face->whole ? chat->n_turns - 2 : 0;
@@ -97,9 +100,8 @@ static void show_turns(struct talk *talk)
     for (size_t i = first; i < chat->n_turns; i++)
         talk_show_turn(talk, i);
     if (chat->n_turns && chat->turns[chat->n_turns - 1].role == TOK_USER)
-        talk_say(talk, chat_tokens(chat) < talk->info.max_context
-                           ? "No answer to this message yet: /retry answers it, a new message replaces it."
-                           : "No answer to this message yet, and no room for one; a new message replaces it.");
+        talk_say(talk, full ? "No answer to this message yet, and no room for one; a new message replaces it."
+                            : "No answer to this message yet: /retry answers it, a new message replaces it.");
 }
 
 static void on_opened(struct talk *talk, const struct session_news *news)
@@ -120,7 +122,7 @@ static void on_opened(struct talk *talk, const struct session_news *news)
     if (news->stale)
         chat_feed_anew(&talk->chat);
     if (talk->chat.n_turns)
-        show_turns(talk);
+        show_turns(talk, news->full);
     const char *system = talk->settings.system;
     bool same = system && chat_system_is(&talk->chat, system, strlen(system));
     if (system && !talk->chat.n_turns)

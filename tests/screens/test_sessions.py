@@ -546,7 +546,7 @@ def test_a_message_without_room_for_an_answer_stays():
     t.wait("Stopped", "You:")
     leave(t)
     tree = run(["sessions", "tree", "no-room"]).stdout
-    for room, more in ((40, ", and no room for one; a"), (59, ", and no room for one; a"), (60, ": /retry answers it, a")):
+    for room, more in ((40, ", and no room for one; a"), (59, ", and no room for one; a"), (60, ", and no room for one; a")):
         t = chat("context %d\n" % room + ECHO, "--session", "no-room", columns=300)
         expect("No answer to this message yet%s new message replaces it." % more in t.output.decode(), t.output)
         t.send("/retry\r")
@@ -554,6 +554,9 @@ def test_a_message_without_room_for_an_answer_stays():
                "/undo takes back messages, /new starts over, --context makes more room." % room, "You:")
         leave(t)
         same(run(["sessions", "tree", "no-room"]).stdout, tree)
+    t = chat("context 61\n" + ECHO, "--session", "no-room", columns=300)  # a token and the one that closes it, as below
+    expect("No answer to this message yet: /retry answers it, a new message replaces it." in t.output.decode(), t.output)
+    leave(t)
     t = chat("context 40\n" + ECHO, "--session", "no-room")
     t.send("/retry\r")
     t.wait("Not answered", "You:")
