@@ -81,7 +81,9 @@ static char *write_plan(char *out, size_t size, const struct moe_cache_plan *pla
         if (speeds)
             add_speeds(out, size, plan, seconds);
     } else if (plan->readers) {
-        add(out, size, " (%u reader%s, %s)", plan->readers, format_s(plan->readers), how);
+        const char *doubt = speeds ? plan->disk_doubt : NULL;
+        add(out, size, " (%u reader%s, %s%s%s)", plan->readers, format_s(plan->readers), how,
+            doubt ? "; disk not measured: " : "", doubt ? doubt : "");
     }
     add(out, size, ".");
     return out;

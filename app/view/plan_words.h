@@ -15,7 +15,7 @@ enum { PLAN_WORDS_SIZE = 768 };
     "fast where we measured."
 
 // One sentence: resident bytes, how many experts are cached, the smallest budget that works, and what a token reads,
-// for how long and how many tokens a second that is, when nothing is cached. Returns `out`.
+// for how long and how many tokens a second that is, when nothing is cached, or why that is not known. Returns `out`.
 char *plan_words(char *out, size_t size, const struct moe_cache_plan *plan);
 char *plan_without_speeds(char *out, size_t size, const struct moe_cache_plan *plan); // for who tells them beside it
 double plan_cached(const struct moe_cache_plan *plan); // the share of all experts, 0 to 1, that full caches have

@@ -362,6 +362,13 @@ static void plans_in_words(struct harness *t)
               "464 of 14848 experts cached on the device (11.5 GB; minimum 199 MB) and 4000 in host memory (99.1 GB); "
               "a token "
               "with nothing cached reads 11.5 GB (8 readers, past the page cache).");
+    plan.disk_doubt = "the model is too small";
+    CHECK(t,
+          strstr(plan_words(words, sizeof words, &plan),
+                 "reads 11.5 GB (8 readers, past the page cache; disk not measured: the model is too small).") != NULL);
+    CHECK(t, strstr(plan_without_speeds(words, sizeof words, &plan),
+                    "reads 11.5 GB (8 readers, past the page cache).") != NULL); // who tells them says why, too
+    plan.disk_doubt = NULL;
     plan.smallest_bytes = plan.cache_bytes = 393216; // of 393 KB it may not be said that 394 are the least
     CHECK(t, strstr(plan_words(words, sizeof words, &plan), " (394 KB, the minimum) and 4000 ") != NULL);
     plan.smallest_bytes = 8 * UINT64_C(24772608);
