@@ -175,8 +175,10 @@ void screen_leave(struct screen *screen)
 
 void screen_return(struct screen *screen)
 {
-    if (!term_await())
+    if (!term_await()) {
+        term_restore();
         return;
+    }
     reset_prog_mode();
     enter(screen);
     measure(screen);

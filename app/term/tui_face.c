@@ -365,11 +365,12 @@ static void read_keys(void *self)
     ssize_t got = read(STDIN_FILENO, block, sizeof block);
     if (got > 0) {
         take_keys(tui, block, (size_t)got);
-        struct bytes held = tui->held;
-        tui->held = (struct bytes){0};
-        if (held.length)
+        while (tui->held.length) {
+            struct bytes held = tui->held;
+            tui->held = (struct bytes){0};
             take_keys(tui, held.data, held.length);
-        bytes_release(&held);
+            bytes_release(&held);
+        }
     } else if (got == 0 || (errno != EINTR && errno != EAGAIN))
         talk_leave(&tui->talk, term_exit_status(SIGHUP)); // the terminal has gone
 }

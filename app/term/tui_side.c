@@ -228,21 +228,54 @@ static void print_bare(const struct tui *tui)
     fflush(stdout);
 }
 
-// How many bytes of what came at once are the one key that was asked for. 0: it is no key but a paste, or several.
-static size_t key_bytes(const char *keys, size_t n)
+// The key that ends the bare view, and what came with it.
+struct awaited {
+    struct input input; // parts it
+    struct bytes came;
+    size_t pushed, behind; // of those; and of them the keys behind the first
+    bool over;
+};
+
+static void take_first(void *context, const struct input_item *item)
 {
-    size_t i = 1;
-    if (keys[0] != '\033') {
-        while (i < n && (keys[i] & 0xC0) == 0x80)
-            i++;
-        return i == n ? n : 0;
+    struct awaited *awaited = context;
+    awaited->behind += awaited->over ? item->length : 0;
+    awaited->over = true;
+}
+
+// Reads what there is, up to a whole key. What is pasted is none: its first mark stays with it. False: no memory for
+// it.
+static bool read_awaited(struct awaited *awaited)
+{
+    enum { MARK = 6 };
+    char block[256];
+    ssize_t got = read(STDIN_FILENO, block, sizeof block);
+    bool fine = got <= 0 || bytes_append(&awaited->came, block, (size_t)got);
+    awaited->over = awaited->over || got <= 0; // gone: who reads keys next says so
+    while (!awaited->over && awaited->pushed < awaited->came.length) {
+        input_push(&awaited->input, awaited->came.data + awaited->pushed++, 1, term_clock_ms());
+        if (awaited->input.pasting)
+            awaited->behind = MARK;
+        awaited->over = awaited->over || awaited->input.pasting;
     }
-    if (n >= 6 && memcmp(keys, "\033[200~", 6) == 0)
-        return 0;
-    if (n > 2 && (keys[1] == '[' || keys[1] == 'O'))
-        for (i = keys[2] == '[' ? 3 : 2; i < n && (keys[i] < '@' || keys[i] > '~'); i++) // linux' F1 is ESC [[A
-            continue;
-    return i + 1 < n ? i + 1 : n;
+    if (!awaited->over && !awaited->input.n_held && !awaited->input.answer) // it was no key
+        awaited->came.length = awaited->pushed = 0;
+    return fine;
+}
+
+// Several characters at once are no key but text that the terminal has not marked.
+static void hold_rest(struct tui *tui, struct awaited *awaited)
+{
+    const struct bytes *came = &awaited->came;
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    size_t key = awaited->pushed - awaited->behind - awaited->input.n_held;
+    bool fine = true, character = came->length && came->data[0] != '\033';
+    if (character && key == came->length && poll(&input, 1, INPUT_BURST_MS) > 0)
+        fine = read_awaited(awaited);
+    if (character && key < came->length)
+        key = 0;
+    if (!fine || (key < came->length && !bytes_append(&tui->held, came->data + key, came->length - key)))
+        tui_notice(tui, "out of memory for what was typed");
 }
 
 // Waits for a key, which is read whole, with what came behind it held; or for a signal that ends the chat. False: the
@@ -251,26 +284,29 @@ static bool await_key(struct tui *tui)
 {
     enum { WAIT_MS = 200 };
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    struct awaited awaited = {.input = {.take = take_first, .context = &awaited, .escape_ms = input_escape_ms()}};
     int rows = 0, columns = 0, now_rows = 0, now_columns = 0;
-    bool changed = false, came = false, over = false;
-    char keys[256];
+    bool changed = false, over = false, again = false, fine = true;
     term_size(&rows, &columns);
-    while (!came && !over) {
+    while (!awaited.over && !over && !again && fine) {
         int before_rows = now_rows, before_columns = now_columns;
-        came = poll(&input, 1, WAIT_MS) > 0;
+        int held = input_wait_ms(&awaited.input, term_clock_ms());
+        if (poll(&input, 1, held >= 0 && held < WAIT_MS ? held : WAIT_MS) > 0)
+            fine = read_awaited(&awaited);
+        else
+            input_tick(&awaited.input, term_clock_ms());
         for (size_t i = 0; i < TERM_STOPS; i++)
             over = over || term_signal_pending(term_stops[i]);
-        if (came || over || !term_size(&now_rows, &now_columns))
+        if (awaited.came.length || over || !term_size(&now_rows, &now_columns))
             continue;
         changed = now_rows != rows || now_columns != columns;
-        if (changed && now_rows == before_rows && now_columns == before_columns)
-            return false;
+        again = changed && now_rows == before_rows && now_columns == before_columns;
     }
-    ssize_t got = came ? read(STDIN_FILENO, keys, sizeof keys) : 0; // gone: who reads keys next says so
-    size_t key = got > 0 ? key_bytes(keys, (size_t)got) : 0;
-    if (got > 0 && (size_t)got > key && !bytes_append(&tui->held, keys + key, (size_t)got - key))
-        tui_notice(tui, "out of memory for what was typed");
-    return true;
+    if (!again)
+        hold_rest(tui, &awaited);
+    bytes_release(&awaited.came);
+    input_release(&awaited.input);
+    return !again;
 }
 
 void tui_bare_view(struct tui *tui)
@@ -282,8 +318,7 @@ void tui_bare_view(struct tui *tui)
         fputs("\033[H\033[2J", stdout);
         print_bare(tui);
     }
-    term_restore();
-    tui_return(tui);
+    tui_return(tui); // from raw to raw: a paste that is under way would be echoed, and hold signals
 }
 
 static void base64(struct bytes *out, const unsigned char *data, size_t length)

@@ -1385,6 +1385,32 @@ def test_the_bare_view_follows_the_terminal():
     leave(s)
 
 
+def test_what_is_pasted_over_the_bare_view_is_the_draft():
+    """Wherever a terminal cuts it, and however much it is: nothing of it is a key or a message, and none of it is echoed."""
+    few, many = ("".join("line %d of it\r" % i for i in range(n)) for n in (3, 2000))
+    s = chat("turn\necho\n" * 2)
+    for text, cut, draft in [(few, n, "> line 0 of it\n  line 1 of it\n  line 2 of it") for n in (1, 2, 3, 5, 6, 8)] + \
+                            [(many, 4000, "> [2000 pasted lines]"), (many, 3, "> [2000 pasted lines]")]:
+        s.keys("\x1bv", "(moechat: press any key to return)")
+        pasted, before = "\x1b[200~" + text + "\x1b[201~", len(s.output)
+        s.send(pasted[:cut])
+        time.sleep(0.01)
+        for at in range(cut, len(pasted), 1000):
+            s.send(pasted[at:at + 1000])
+            s.read(0)
+        s.until(lambda t: draft in t.text() and IDLE in t.text())
+        same((b"of it\r\n" in s.output[before:], b"?2004l" in s.output[before:]), (False, False))
+        s.keys("\x15", lambda t: "> Send a message" in t.text())
+    s.keys("\x1bv", "(moechat: press any key to return)")
+    s.send("t")  # not marked, and cut
+    s.keys("yped", "> typed")
+    s.keys("\x15\x1bv", "(moechat: press any key to return)")
+    s.keys("\x1bv\x1bvx", "(moechat: press any key to return)")  # a key, and one that shows it again
+    s.keys("q", "> x")
+    s.keys("\x15", "> Send a message")
+    leave(s)
+
+
 def test_an_unmarked_paste_runs_nothing():
     made = os.path.join(SCRATCH, "ran")
     s = chat("turn\necho\n" * 3)
