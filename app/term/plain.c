@@ -466,14 +466,16 @@ static int patience(void *self)
 // What is typed outlives a chat that is killed, also what is held for the next prompt.
 static void keep_typed(struct plain *plain, bool now)
 {
-    struct bytes held = {0};
+    struct bytes held = {0}, paste = {0};
+    struct prompt_draft draft = prompt_draft();
     bool shown = prompt_is_shown();
-    bool fine = shown || (typed_text(prompt_typed(), &held) && bytes_append(&held, "", 1));
-    const char *text = shown ? prompt_draft().text : held.data;
+    bool fine = shown ? prompt_pasted(&paste) : typed_text(prompt_typed(), &held) && bytes_append(&held, "", 1);
+    const char *text = shown ? prompt_with_paste(&draft, &paste, &held) : held.data;
     if (fine && now)
         prompt_keep_draft_now(text);
     else if (fine)
         plain->keep_ms = prompt_keep_draft(text, term_clock_ms());
+    bytes_release(&paste);
     bytes_release(&held);
 }
 
@@ -499,6 +501,7 @@ static void finish_round(void *self)
         take_piped_line(self);
     if (typed_waits(self))
         prompt_type_held();
+    tell_of_paste(plain); // of one that has waited, too: no other round need follow
     if (plain->flow.word.length && term_clock_ms() - plain->came_ms >= WORD_MS)
         flow_flush(&plain->flow, stdout, edge(plain));
     if (plain->from_terminal)

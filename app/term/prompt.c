@@ -595,6 +595,12 @@ void prompt_end_paste(void)
         insert_pasted();
 }
 
+bool prompt_pasted(struct bytes *text)
+{
+    struct typed look = prompt.typed;
+    return !prompt.pasting || typed_take_paste(&look, text);
+}
+
 bool prompt_can_type(void)
 {
     bool whole = !prompt.pasting || typed_has_paste_end(&prompt.typed) || prompt_paste_ms() == 0;
@@ -697,6 +703,15 @@ struct prompt_draft prompt_draft(void)
                                  .length = rl_line_buffer ? (size_t)rl_end : 0,
                                  .point = rl_line_buffer ? (size_t)rl_point : 0,
                                  .search = is_searching()};
+}
+
+const char *prompt_with_paste(const struct prompt_draft *draft, const struct bytes *paste, struct bytes *whole)
+{
+    size_t point = draft->point < draft->length ? draft->point : draft->length;
+    bool fine = paste->length && !history_refusal(draft->length + paste->length) &&
+                bytes_append(whole, draft->text, point) && bytes_append(whole, paste->data, paste->length) &&
+                bytes_append(whole, draft->text + point, draft->length - point);
+    return fine ? whole->data : draft->text;
 }
 
 bool prompt_is_within_key(void)

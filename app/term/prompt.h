@@ -55,7 +55,8 @@ bool prompt_can_type(void);  // something of it, now
 void prompt_type_held(void); // types it at the prompt, up to the end of a line, or to a paste that has not come whole
 // Until a paste that comes no further is taken without its end, in milliseconds; -1: there is none.
 int prompt_paste_ms(void);
-void prompt_end_paste(void); // takes it now
+void prompt_end_paste(void);            // takes it now
+bool prompt_pasted(struct bytes *text); // appends what has come of it, which stays. False: no memory
 // Ctrl-C: a draft goes to the history, unless it is `given` (may be NULL), and the line is cleared. False: there was
 // no draft.
 bool prompt_interrupt(const char *given);
@@ -71,6 +72,9 @@ struct prompt_draft {
     bool search;          // of the history
 };
 struct prompt_draft prompt_draft(void);
+// The draft as it would be with what has come of a paste, which is put together in `whole`; without it where the
+// history would not keep both, or there is no memory.
+const char *prompt_with_paste(const struct prompt_draft *draft, const struct bytes *paste, struct bytes *whole);
 void prompt_type(const char *bytes, size_t length);   // whole keys
 void prompt_insert(const char *bytes, size_t length); // text, as one step to undo
 void prompt_replace(const char *text);                // the draft; the cursor goes to its end

@@ -56,10 +56,23 @@ static const char *written(const struct tui *tui)
     return tui->mode == MODE_WRITE ? prompt_draft().text : tui->kept ? tui->kept : "";
 }
 
+// The same with what has come of a paste, which may take long; `whole` is for that. Words to search for are none of it.
+static const char *written_so_far(const struct tui *tui, struct bytes *whole)
+{
+    const char *text = written(tui);
+    size_t point = tui->mode == MODE_WRITE ? prompt_draft().point : tui->kept_point;
+    return tui->mode == MODE_SEARCH
+               ? text
+               : prompt_with_paste(&(struct prompt_draft){.text = text, .length = strlen(text), .point = point},
+                                   &tui->input.paste, whole);
+}
+
 void tui_keep_draft(struct tui *tui)
 {
-    prompt_keep_draft_now(written(tui));
+    struct bytes whole = {0};
+    prompt_keep_draft_now(written_so_far(tui, &whole));
     tui->keep_ms = -1;
+    bytes_release(&whole);
 }
 
 void tui_leave(struct tui *tui)
@@ -402,9 +415,11 @@ static void finish_round(void *self)
 {
     struct tui *tui = self;
     uint64_t now = term_clock_ms();
+    struct bytes whole = {0};
     input_tick(&tui->input, now);
     tui_send_queued(tui);
-    tui->keep_ms = prompt_keep_draft(written(tui), now);
+    tui->keep_ms = prompt_keep_draft(written_so_far(tui, &whole), now);
+    bytes_release(&whole);
     tui->kept_back = tui->kept_back && *written(tui);
     if (*tui->notice && now >= tui->notice_until_ms) {
         *tui->notice = 0;

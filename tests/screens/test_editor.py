@@ -32,6 +32,13 @@ class Chat(Screen):
     def drafts(self):
         return [open(os.path.join(self.folder, n)).read() for n in os.listdir(self.folder) if n.startswith("draft-")]
 
+    def soon(self, drafts):
+        """Long before a paste without its end is over."""
+        end = time.monotonic() + 3
+        while self.drafts() != drafts and time.monotonic() < end:
+            self.read(0.1)
+        same(self.drafts(), drafts)
+
     def history(self):
         path = os.path.join(self.folder, "history")
         return open(path).read().split("\n")[:-1] if os.path.exists(path) else []
@@ -219,6 +226,23 @@ def test_what_was_just_typed_outlives_kill_9_while_something_else_has_the_termin
     same(s.drafts(), ["one more"])
     s.process.kill()
     s.finish()
+
+
+def test_what_has_come_of_a_paste_outlives_kill_9():
+    """Of one that takes long, in its place in the draft."""
+    for plain in (False, True):
+        s = Chat(plain=plain)
+        s.keys("a draft\x1b[D\x1b[D\x1b[D", "a draft")
+        s.send("\x1b[200~long\rpaste")
+        s.soon(["a drlong\npasteaft"])
+        s.process.kill()
+        s.finish()
+        same(Chat(state=s.state).left(), ["a drlong\\npasteaft"])
+    s = Chat()
+    s.send("\x1b[200~begun")
+    s.soon(["begun"])
+    s.keys(" and ended\x1b[201~", "> begun and ended")
+    same(s.left(), ["begun and ended"])
 
 
 def test_one_that_goes_on_in_the_background_leaves_the_terminal_to_the_shell():
