@@ -319,6 +319,19 @@ static bool is_blank(const char *text, size_t length)
     return i == length;
 }
 
+// As one line of the history, however many it has.
+static void remember(struct plain *plain, const char *text)
+{
+    if (plain->from_terminal)
+        prompt_remember(text);
+}
+
+// The lines of a message that is not whole yet; "": there is none.
+static const char *quoted_so_far(const struct plain *plain)
+{
+    return plain->quoted.length ? plain->quoted.data : "";
+}
+
 // False: the message goes on up to the other quotes.
 static bool take_line(struct plain *plain, const char *text, size_t length)
 {
@@ -326,6 +339,8 @@ static bool take_line(struct plain *plain, const char *text, size_t length)
     bool goes_on = quoted->length && is_blank(text, length); // what was open stays so, however many follow
     bool whole = (!quoted->length || bytes_append(quoted, "\n", 1)) && bytes_append(quoted, text, length);
     if (!whole) {
+        remember(plain, quoted->data ? quoted->data : "");
+        remember(plain, text);
         quoted->length = 0;
         face_fail(plain, "not sent: no memory for what was typed");
     }
@@ -333,18 +348,27 @@ static bool take_line(struct plain *plain, const char *text, size_t length)
         return false;
     struct bytes line = *quoted;
     *quoted = (struct bytes){0};
+    remember(plain, line.data ? line.data : "");
     talk_line(&plain->talk, line.data ? line.data : "", line.length);
     plain->left = plain->talk.state == TALK_LEAVING;
     bytes_release(&line);
     return true;
 }
 
-// A message between quotes that are not closed. False: there is none.
+// Of a message between quotes that are not closed. False: there is none.
+static bool say_quoted(struct plain *plain)
+{
+    if (plain->quoted.length)
+        put_paragraph(plain, "Not sent: the message after \"\"\" has no end; the same quotes end it.");
+    return plain->quoted.length;
+}
+
+// The history has it then.
 static bool drop_quoted(struct plain *plain)
 {
-    bool open = plain->quoted.length;
+    bool open = say_quoted(plain);
     if (open)
-        put_paragraph(plain, "Not sent: the message after \"\"\" has no end; the same quotes end it.");
+        prompt_put_away(plain->quoted.data);
     bytes_release(&plain->quoted);
     return open;
 }
@@ -471,10 +495,15 @@ static void keep_typed(struct plain *plain, bool now)
     bool shown = prompt_is_shown();
     bool fine = shown ? prompt_pasted(&paste) : typed_text(prompt_typed(), &held) && bytes_append(&held, "", 1);
     const char *text = shown ? prompt_with_paste(&draft, &paste, &held) : held.data;
+    struct bytes whole = {0}; // with the lines of its message before it
+    if (fine && plain->quoted.length && bytes_append(&whole, plain->quoted.data, plain->quoted.length) &&
+        bytes_append(&whole, "\n", *text != 0) && bytes_append(&whole, text, strlen(text)))
+        text = whole.data;
     if (fine && now)
         prompt_keep_draft_now(text);
     else if (fine)
         plain->keep_ms = prompt_keep_draft(text, term_clock_ms());
+    bytes_release(&whole);
     bytes_release(&paste);
     bytes_release(&held);
 }
@@ -521,8 +550,8 @@ static void interrupt(void *self)
             put_paragraph(plain, "Stopping ...");
         }
     } else {
+        bool drafted = prompt_interrupt(quoted_so_far(plain), talk_edited(talk));
         plain->quoted.length = 0;
-        bool drafted = prompt_interrupt(talk_edited(talk));
         if (talk_leave_edit(talk))
             put_paragraph(plain, TALK_EDIT_LEFT);
         else if (!drafted)
@@ -622,6 +651,8 @@ static bool remember_unread(struct plain *plain, struct bytes *lost)
         put_paragraph(plain, "What was typed meanwhile is lost: out of memory.");
     for (char *line = fine ? held.data : NULL, *end; line && *line; line = end) {
         end = line + strcspn(line, "\n");
+        while (*end && commands_is_open(line, (size_t)(end - line))) // between quotes
+            end += 1 + strcspn(end + 1, "\n");
         end += *end ? (*end = 0, 1) : 0;
         if (line[strspn(line, " \t")] == 0)
             continue;
@@ -654,12 +685,12 @@ static void close_lines(void *self)
         report_unread(plain);
     if (plain->from_terminal) {
         end_line(plain);
-        drop_quoted(plain);
+        say_quoted(plain);
         struct bytes lost = {0}, unread = {0};
         bool told = remember_unread(plain, &lost);
         if (lost.length)
             bytes_append(&unread, lost.data, lost.length);
-        told = prompt_close("", "", &lost).told && told;
+        told = prompt_close(quoted_so_far(plain), "", &lost).told && told;
         for (size_t at = 0; at < unread.length; at += strlen(unread.data + at) + 1)
             if (!recall_has_lost(&lost, unread.data + at)) // the draft's file has taken it
                 say_not_sent(plain, unread.data + at);

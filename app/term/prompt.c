@@ -339,9 +339,8 @@ static void on_line(char *line)
     if (!draws()) {
         prompt.shown = false;
         rl_callback_handler_remove();
-        if (line)
-            prompt_remember(line);
-        else
+        using_history(); // Up begins at the end again
+        if (!line)
             fputc('\n', rl_outstream);
     }
     bool before = prompt.within;
@@ -475,14 +474,30 @@ static void leave_key(void)
         vi_take_bell_out();
 }
 
+// The line at readline's own prompt with those of its message before it, which `whole` is for. Without memory those are
+// put away alone.
+static const char *line_behind(const char *before, struct bytes *whole)
+{
+    const char *line = prompt.shown && rl_line_buffer ? rl_line_buffer : "";
+    if (!*before || !*line)
+        return *before ? before : line;
+    if (bytes_append(whole, before, strlen(before)) && bytes_append(whole, "\n", 1) &&
+        bytes_append(whole, line, strlen(line)))
+        return whole->data;
+    prompt_put_away(before);
+    return line;
+}
+
 struct recall_end prompt_close(const char *draft, const char *behind, struct bytes *lost)
 {
+    struct bytes whole = {0};
     if (!draws() && prompt.shown)
         leave_key();
     if (!draws())
-        draft = prompt.shown && rl_line_buffer ? rl_line_buffer : "";
+        draft = line_behind(draft, &whole);
     struct recall_end end = // nothing is lost by leaving
         recall_close(&prompt.recall, prompt.shown || *draft ? draft : NULL, behind, lost);
+    bytes_release(&whole);
     if (prompt.shown)
         rl_callback_handler_remove();
     prompt.shown = false;
@@ -657,15 +672,18 @@ void prompt_draw(void)
     draw_line();
 }
 
-bool prompt_interrupt(const char *given)
+bool prompt_interrupt(const char *before, const char *given)
 {
+    struct bytes whole = {0};
     leave_key();
     prompt_end_paste();
     prompt.skipping = false;
     typed_release(&prompt.typed); // as the terminal does with what it holds
-    bool draft = rl_end > 0;
+    const char *text = line_behind(before, &whole);
+    bool draft = *text;
     if (draft)
-        prompt_put_away(given && strcmp(given, rl_line_buffer) == 0 ? "" : rl_line_buffer);
+        prompt_put_away(given && strcmp(given, text) == 0 ? "" : text);
+    bytes_release(&whole);
     rl_point = rl_end;
     rl_redisplay();
     rl_free_line_state();

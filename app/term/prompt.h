@@ -18,7 +18,8 @@ struct prompt_face {
     void *context;
     struct tui *screen; // that draws, and whose keys are pressed (keys.h); NULL: readline draws, behind
     const char *label;  // the prompt, colours between \001 and \002
-    // A line was sent; it is the callee's to free. NULL: Ctrl-D on an empty line, or the terminal is gone.
+    // A line was sent; it is the callee's to free and, whole, to remember. NULL: Ctrl-D on an empty line, or the
+    // terminal is gone.
     void (*line)(void *context, char *line);
     // What Tab offers. False: nothing.
     bool (*complete)(void *context, struct candidates *found, const char *line, size_t point);
@@ -33,8 +34,8 @@ struct prompt_face {
 
 // Sets readline up and, without a screen, the terminal to raw mode. False: no terminal, or no memory.
 bool prompt_open(const struct prompt_face *face);
-// With a screen: `draft` is what was typed and not sent, or "". It goes to the history, or stays in its file where that
-// can't be written; the others are recall_close's.
+// `draft` is what was typed and not sent, or "": all of it with a screen, else what stands before the line. It goes to
+// the history, or stays in its file where that can't be written; the others are recall_close's.
 struct recall_end prompt_close(const char *draft, const char *behind, struct bytes *lost);
 bool prompt_remember(const char *text);                   // as recall_remember
 bool prompt_put_away(const char *draft);                  // as recall_put_away
@@ -57,9 +58,9 @@ void prompt_type_held(void); // types it at the prompt, up to the end of a line,
 int prompt_paste_ms(void);
 void prompt_end_paste(void);            // takes it now
 bool prompt_pasted(struct bytes *text); // appends what has come of it, which stays. False: no memory
-// Ctrl-C: a draft goes to the history, unless it is `given` (may be NULL), and the line is cleared. False: there was
-// no draft.
-bool prompt_interrupt(const char *given);
+// Ctrl-C: the line, with those `before` it ("": none), goes to the history, unless it is `given` (may be NULL), and is
+// cleared. False: there was nothing.
+bool prompt_interrupt(const char *before, const char *given);
 void prompt_refresh(void); // draws it on a new line, after other output
 void prompt_resize(void);  // the terminal has another size now
 

@@ -675,9 +675,9 @@ def test_quotes_that_are_not_closed_are_told():
         if way == "\x04":  # the chat goes on, and has the lines
             t.wait("You:")
             t.send("\x1b[A")
-            t.wait("def")
-            t.send("\r")
-            t.wait("Assistant:", "def", "You:")
+            t.wait("abc", "def")
+            t.send('"""\r')
+            t.wait("Assistant:", "abc", "def", "You:")
             leave(t)
         else:
             same(t.finish(), 143)

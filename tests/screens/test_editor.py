@@ -245,6 +245,42 @@ def test_what_has_come_of_a_paste_outlives_kill_9():
     same(s.left(), ["begun and ended"])
 
 
+def test_a_message_between_quotes_is_one_line_of_the_history():
+    """In plain lines, too: when it is sent, given up, or ended with the chat, which may be killed; also typed ahead."""
+    quotes, sent = '"""', '"""\\nfirst\\nsecond\\n"""'
+    s = Chat(plain=True)
+    for line in (quotes, "first", "second"):
+        s.keys(line + "\r", line + "\n")
+    s.soon([quotes + "\nfirst\nsecond"])
+    s.keys(quotes + "\r", "tokens/s;")
+    same(s.history(), [sent])
+    s.send(quotes + "\rone\rtwo")
+    s.until("two")
+    s.keys("\x03", "^C")
+    same(s.history(), [sent, quotes + "\\none\\ntwo"])
+    s.send(quotes + "\rthree\r")
+    s.until("three")
+    s.keys("\x04", "Not sent: the message after")
+    same(s.history()[2:], [quotes + "\\nthree"])
+    s.send(quotes + "\rfour\rfi")
+    s.until("fi")
+    same(s.left()[3:], [quotes + "\\nfour\\nfi"])
+    for ends, kept in ((signal.SIGKILL, quotes + "\\nsix"), (signal.SIGTERM, quotes + "\\nsix")):
+        s = Chat(plain=True)
+        s.keys(quotes + "\rsix\r", "six\n")
+        s.soon([quotes + "\nsix"])
+        s.process.send_signal(ends)
+        s.finish()
+        same(Chat(state=s.state).left(), [kept])
+    s = Chat(plain=True)
+    s.send("go\r" + quotes + "\rahead\r" + quotes + "\r")
+    s.until(lambda t: t.text().count("tokens/s;") == 2)
+    s.keys("\x1b[A", lambda t: t.text().rstrip().endswith(quotes))
+    same(s.history(), ["go", quotes + "\\nahead\\n" + quotes])
+    s.process.kill()
+    s.finish()
+
+
 def test_one_that_goes_on_in_the_background_leaves_the_terminal_to_the_shell():
     """Suspended with its editor or command, continued by bg or from elsewhere, ended by kill %1."""
     waits = """"$0" "$@"; echo stopped; read go; %s; sleep 0.6; if read more; then echo "the shell read $more"; fi"""
