@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,14 @@
 
 #include "app/store/history.h"
 
-static const char front[] = "draft-", edit_front[] = "edit-";
+static const char front[] = "draft-", elsewhere_front[] = "moechat-";
 enum { LETTERS = 6, NAME = sizeof front - 1 + LETTERS };
+
+// An editor's file, and what Emacs leaves beside it where it is killed: what it had before, and what was not saved yet.
+static const struct around {
+    const char *front, *behind;
+} edits[] = {{"edit-", "~"}, {"edit-", ""}, {"#edit-", "#"}};
+enum { N_EDITS = sizeof edits / sizeof edits[0] };
 
 void draft_file_begin(struct draft_file *file, const char *history_path)
 {
@@ -24,24 +31,27 @@ void draft_file_begin(struct draft_file *file, const char *history_path)
         (struct draft_file){.fd = -1, .folder = slash ? strndup(history_path, (size_t)(slash - history_path)) : NULL};
 }
 
-// What a name has behind `begins`, NULL: it is no such name.
-static const char *letters_of(const char *name, const char *begins)
+// What a name has between `begins` and `ends`, NULL: it is no such name.
+static const char *letters_of(const char *name, const char *begins, const char *ends)
 {
     size_t length = strlen(begins);
-    return strncmp(name, begins, length) == 0 && strlen(name) == length + LETTERS ? name + length : NULL;
+    return strncmp(name, begins, length) == 0 && strlen(name) == length + LETTERS + strlen(ends) &&
+                   strcmp(name + length + LETTERS, ends) == 0
+               ? name + length
+               : NULL;
 }
 
-// Opens one that nobody holds, and holds it. -1: it is another's, a link, no file, or larger than any draft; or another
-// chat has taken and removed it since it was opened.
-static int open_left(int folder, const char *name)
+// Opens one that nobody holds, and holds it. -1: it is another's, a link, no file, or of more bytes than `most`, which
+// *large says; or another chat has taken and removed it since it was opened.
+static int open_left(int folder, const char *name, off_t most, bool *large)
 {
     struct stat about;
     int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return -1;
-    bool ours = fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
-                about.st_size <= HISTORY_ENTRY_LIMIT;
-    if (ours && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &about) == 0 && about.st_nlink > 0)
+    bool ours = fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid();
+    *large = ours && about.st_size > most;
+    if (ours && !*large && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &about) == 0 && about.st_nlink > 0)
         return fd;
     close(fd);
     return -1;
@@ -63,10 +73,17 @@ static bool take_texts(const struct bytes *texts, bool (*take)(void *context, co
 }
 
 struct taker {
-    bool (*take)(void *context, const char *text);
-    void *context;
-    size_t count; // chats that left something
+    const struct draft_taker *to;
+    const char *path; // of the folder
+    size_t count;     // chats that left something
 };
+
+static void say_stays(const struct draft_taker *to, const char *folder, const char *name)
+{
+    char path[4096];
+    if (to->stays && snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path)
+        to->stays(to->context, path);
+}
 
 // As a draft has it: no NUL, and no line's end behind it.
 static void tidy(struct bytes *text)
@@ -86,41 +103,56 @@ static bool has_text(const struct bytes *texts, const struct bytes *text)
     return false;
 }
 
-// What the editor of a killed chat had, whose draft's file had these texts.
-static void adopt_edited(int folder, const char *letters, const struct bytes *texts, struct taker *taker)
+// One of the files of a killed chat's editor; its draft's file, or one of these before it, had these texts. Returns
+// whether it had another.
+static bool adopt_edited(int folder, const char *name, struct bytes *texts, const struct taker *taker)
 {
-    char name[NAME + 1];
     struct bytes text = {0};
-    snprintf(name, sizeof name, "%s%s", edit_front, letters);
-    int fd = open_left(folder, name);
+    bool large = false, takes = false;
+    int fd = open_left(folder, name, HISTORY_ENTRY_LIMIT, &large);
+    if (large)
+        say_stays(taker->to, taker->path, name);
     if (fd < 0)
-        return;
+        return false;
     bool done = files_read_fd(fd, HISTORY_ENTRY_LIMIT, &text) == 0;
     tidy(&text);
-    if (done && text.length && !has_text(texts, &text)) {
-        done = taker->take(taker->context, text.data);
-        taker->count += !texts->length;
-    }
+    takes = done && text.length && !has_text(texts, &text);
+    if (takes)
+        done = taker->to->take(taker->to->context, text.data) && bytes_append(texts, "", texts->length > 0) &&
+               bytes_append(texts, text.data, text.length);
     if (done)
         unlinkat(folder, name, 0);
     close(fd);
     bytes_release(&text);
+    return takes;
+}
+
+static void adopt_edits(int folder, const char *letters, struct bytes *texts, struct taker *taker)
+{
+    bool drafted = texts->length, takes = false;
+    for (size_t i = 0; i < N_EDITS; i++) {
+        char name[NAME + 3];
+        snprintf(name, sizeof name, "%s%.*s%s", edits[i].front, LETTERS, letters, edits[i].behind);
+        takes = adopt_edited(folder, name, texts, taker) || takes;
+    }
+    taker->count += takes && !drafted;
 }
 
 static void adopt_draft(int folder, const char *name, const char *letters, struct taker *taker)
 {
     struct bytes texts = {0};
-    int fd = open_left(folder, name);
+    bool large;
+    int fd = open_left(folder, name, HISTORY_ENTRY_LIMIT, &large);
     if (fd < 0)
         return;
     bool done = files_read_fd(fd, HISTORY_ENTRY_LIMIT, &texts) == 0;
     while (texts.length && !texts.data[texts.length - 1]) // made longer, and killed before the text was there
         texts.length--;
     if (done && texts.length) {
-        done = take_texts(&texts, taker->take, taker->context);
+        done = take_texts(&texts, taker->to->take, taker->to->context);
         taker->count++;
     }
-    adopt_edited(folder, letters, &texts, taker);
+    adopt_edits(folder, letters, &texts, taker);
     if (done)
         unlinkat(folder, name, 0);
     close(fd);
@@ -132,25 +164,73 @@ static bool is_alone(int folder, const char *letters)
 {
     char name[NAME + 1];
     struct stat about;
-    snprintf(name, sizeof name, "%s%s", front, letters);
+    snprintf(name, sizeof name, "%s%.*s", front, LETTERS, letters);
     return fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
 }
 
-size_t draft_file_adopt(const struct draft_file *file, bool (*take)(void *context, const char *text), void *context)
+static const char *letters_of_edit(const char *name)
 {
-    struct taker taker = {take, context, 0};
+    const char *letters = NULL;
+    for (size_t i = 0; i < N_EDITS && !letters; i++)
+        letters = letters_of(name, edits[i].front, edits[i].behind);
+    return letters;
+}
+
+size_t draft_file_adopt(const struct draft_file *file, const struct draft_taker *to)
+{
+    struct taker taker = {to, file->folder, 0};
     DIR *folder = file->folder ? opendir(file->folder) : NULL;
     const struct dirent *entry;
     while (folder && (entry = readdir(folder))) {
-        const char *draft = letters_of(entry->d_name, front), *edited = letters_of(entry->d_name, edit_front);
+        const char *draft = letters_of(entry->d_name, front, ""), *edited = letters_of_edit(entry->d_name);
+        struct bytes none = {0};
         if (draft)
             adopt_draft(dirfd(folder), entry->d_name, draft, &taker);
         else if (edited && is_alone(dirfd(folder), edited))
-            adopt_edited(dirfd(folder), edited, &(struct bytes){0}, &taker);
+            adopt_edits(dirfd(folder), edited, &none, &taker);
+        bytes_release(&none);
     }
     if (folder)
         closedir(folder);
     return taker.count;
+}
+
+static const char *elsewhere(void)
+{
+    const char *folder = getenv("TMPDIR");
+    return folder && *folder ? folder : "/tmp";
+}
+
+void draft_file_find_elsewhere(const struct draft_taker *to)
+{
+    DIR *folder = opendir(elsewhere());
+    const struct dirent *entry;
+    while (folder && (entry = readdir(folder))) {
+        bool large;
+        int fd = letters_of(entry->d_name, elsewhere_front, "")
+                     ? open_left(dirfd(folder), entry->d_name, INT64_MAX, &large)
+                     : -1;
+        if (fd < 0)
+            continue;
+        close(fd);
+        say_stays(to, elsewhere(), entry->d_name);
+    }
+    if (folder)
+        closedir(folder);
+}
+
+int draft_file_edit_elsewhere(char *path, size_t size)
+{
+    if (snprintf(path, size, "%s/%sXXXXXX", elsewhere(), elsewhere_front) >= (int)size) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    int fd = mkstemp(path);
+    if (fd >= 0) {
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+        flock(fd, LOCK_EX | LOCK_NB);
+    }
+    return fd;
 }
 
 // Makes the file and holds it. False: not this time; another chat may have found it before we held it, and removes it.
@@ -223,7 +303,7 @@ int draft_file_edit(struct draft_file *file, char *path, size_t size)
     if (!file->folder || (file->fd < 0 && !make(file)))
         return -1;
     const char *letters = file->path + strlen(file->path) - LETTERS;
-    if (snprintf(path, size, "%s/%s%s", file->folder, edit_front, letters) >= (int)size)
+    if (snprintf(path, size, "%s/%s%s", file->folder, edits[1].front, letters) >= (int)size)
         return -1;
     return open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 }

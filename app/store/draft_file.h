@@ -4,7 +4,8 @@
 // without a lock is what a killed chat left; the next chat takes it over. It is a net below the history and fails in
 // silence: whoever can't write here is told so by the history. Untrusted: links and what is no file are left alone.
 // It may be several texts, the newest first, with a zero byte between two. While an editor has the draft its file
-// stands there, too, with the same letters (edit-XXXXXX): it is a killed chat's once no lock is held on the draft's.
+// stands there, too, with the same letters (edit-XXXXXX): it is a killed chat's once no lock is held on the draft's, as
+// is what Emacs leaves beside it where it is killed (edit-XXXXXX~, #edit-XXXXXX#).
 #ifndef MOECHAT_APP_STORE_DRAFT_FILE_H
 #define MOECHAT_APP_STORE_DRAFT_FILE_H
 
@@ -23,16 +24,24 @@ struct draft_file {
 
 // Of the folder that the history is in; history_path may be NULL. No file is made yet.
 void draft_file_begin(struct draft_file *file, const char *history_path);
+struct draft_taker {
+    bool (*take)(void *context, const char *text);  // false: the text is not safe elsewhere
+    void (*stays)(void *context, const char *path); // an editor's file that is not taken over; NULL: nobody is told
+    void *context;
+};
 // Takes over what killed chats left: each text goes to `take`, the newest of a file last, and its file goes unless that
-// returns false (the text is not safe elsewhere). What an editor had comes behind its chat's draft, unless it is the
-// same. Returns how many chats these were.
-size_t draft_file_adopt(const struct draft_file *file, bool (*take)(void *context, const char *text), void *context);
+// returns false. What an editor had comes behind its chat's draft, unless it is the same; what is longer than the
+// history takes stays. Returns how many chats these were.
+size_t draft_file_adopt(const struct draft_file *file, const struct draft_taker *to);
+void draft_file_find_elsewhere(const struct draft_taker *to); // tells of those that draft_file_edit_elsewhere made
 bool draft_file_holds(const struct draft_file *file, const struct bytes *texts); // those very texts
 // Makes it hold those texts, if the history would keep as much, else nothing.
 void draft_file_keep(struct draft_file *file, const struct bytes *texts);
 // Makes a file for an editor, with nothing in it, which its owner removes; its name goes to `path`. -1: there is no
 // place for it.
 int draft_file_edit(struct draft_file *file, char *path, size_t size);
+// The same in $TMPDIR (moechat-XXXXXX), where there is none; it is in use while this is open. -1 with errno.
+int draft_file_edit_elsewhere(char *path, size_t size);
 // The file goes if its texts are `safe` elsewhere or there are none, else it stays for the next chat. True: it does,
 // and holds what it was to hold last.
 bool draft_file_end(struct draft_file *file, bool safe);

@@ -595,6 +595,12 @@ static void keep(void *context)
     keep_typed(context, true);
 }
 
+static void stays(void *context, const char *path)
+{
+    char words[RECALL_STAYS_SIZE];
+    put_paragraph(context, recall_stays_words(words, sizeof words, path));
+}
+
 static void adopted(void *context, size_t count)
 {
     char words[160];
@@ -612,6 +618,7 @@ static bool open_prompt(void *self)
                                                                       .complete = complete,
                                                                       .not_kept = not_kept,
                                                                       .adopted = adopted,
+                                                                      .stays = stays,
                                                                       .keep = keep});
 }
 

@@ -450,6 +450,7 @@ bool prompt_open(const struct prompt_face *face)
         return false;
     // Only now is anything said: a terminal that Ctrl-S has stopped goes on in raw mode, else it would wait with that.
     prompt.recall.not_kept = face->not_kept;
+    prompt.recall.stays = face->stays;
     prompt.recall.context = face->context;
     size_t adopted = recall_open(&prompt.recall);
     if (adopted)

@@ -25,6 +25,8 @@ struct prompt_face {
     bool (*complete)(void *context, struct candidates *found, const char *line, size_t point);
     // The first text that the history of later chats will lack, and why.
     void (*not_kept)(void *context, const char *why);
+    // An editor's file of an earlier chat that no history takes.
+    void (*stays)(void *context, const char *path);
     // Drafts of chats that were killed, so many, are in the history now.
     void (*adopted)(void *context, size_t count);
     // A search begins, which takes the draft's place: what is typed is to be kept now.

@@ -110,6 +110,12 @@ static bool adopt(void *context, const char *text)
     return !recall->lost;
 }
 
+static void stays(void *context, const char *path)
+{
+    const struct recall *recall = context;
+    recall->stays(recall->context, path);
+}
+
 // readline rings where no line is kept aside, which is not the user's doing.
 static void unsave_line(void)
 {
@@ -386,6 +392,12 @@ char *recall_adopted_words(char *out, size_t size, size_t count)
     return out;
 }
 
+char *recall_stays_words(char *out, size_t size, const char *path)
+{
+    snprintf(out, size, "%s is what an editor left, and in no history: it stays there.", path);
+    return out;
+}
+
 int recall_keep_draft(struct recall *recall, const char *text, uint64_t now_ms)
 {
     struct gathered now = {0};
@@ -431,7 +443,10 @@ size_t recall_open(struct recall *recall)
     for (size_t i = 0; i < recall->history.count; i++)
         add_history(recall->history.entries[i]);
     draft_file_begin(&recall->draft_file, recall->history_path);
-    size_t adopted = draft_file_adopt(&recall->draft_file, adopt, recall);
+    const struct draft_taker taker = {adopt, recall->stays ? stays : NULL, recall};
+    size_t adopted = draft_file_adopt(&recall->draft_file, &taker);
+    if (recall->stays)
+        draft_file_find_elsewhere(&taker);
     using_history();
     return adopted;
 }

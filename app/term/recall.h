@@ -12,10 +12,12 @@
 #include "app/store/draft_file.h"
 #include "app/store/history.h"
 
-// Zero-initialise but for the first two.
+// Zero-initialise but for the first three.
 struct recall {
     // The first text that the history of later chats will lack, and why.
     void (*not_kept)(void *context, const char *why);
+    // An editor's file of an earlier chat that no history takes; NULL: nobody is told.
+    void (*stays)(void *context, const char *path);
     void *context;
     struct history history;
     char *history_path;
@@ -31,6 +33,8 @@ struct recall {
 // Loads the history, which may fail in words, and the drafts of chats that were killed. Returns how many these were.
 size_t recall_open(struct recall *recall);
 char *recall_adopted_words(char *out, size_t size, size_t count); // of drafts of such chats, for people; returns out
+enum { RECALL_STAYS_SIZE = 4200 };
+char *recall_stays_words(char *out, size_t size, const char *path); // of an editor's file, for people; returns out
 // What of that is lost.
 struct recall_end {
     bool told;   // what `lost` has and no more; else there is what is too long for that, or without memory

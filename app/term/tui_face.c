@@ -464,6 +464,7 @@ static void release(struct tui *tui)
     bytes_release(&tui->held);
     bytes_release(&tui->unkept);
     bytes_release(&tui->behind);
+    bytes_release(&tui->stays);
     figures_release(&tui->figures);
     free(tui->entries);
     free(tui->kept);
@@ -479,6 +480,12 @@ static void not_kept(void *context, const char *why)
 static void keep(void *context)
 {
     tui_keep_draft(context);
+}
+
+static void stays(void *context, const char *path)
+{
+    char words[RECALL_STAYS_SIZE];
+    face_say(context, recall_stays_words(words, sizeof words, path));
 }
 
 static void adopted(void *context, size_t count)
@@ -497,6 +504,7 @@ static bool open_prompt(void *self)
                                              .offer = tui_offer,
                                              .not_kept = not_kept,
                                              .adopted = adopted,
+                                             .stays = stays,
                                              .keep = keep});
 }
 
@@ -625,6 +633,9 @@ static void close_screen(void *self)
         puts(row);
     }
     say_not_sent(tui);
+    for (size_t at = 0; at < tui->stays.length; at += strlen(tui->stays.data + at) + 1)
+        if (access(tui->stays.data + at, F_OK) == 0)
+            stays(tui, tui->stays.data + at);
     tui_log_end(&tui->log);
     recall_tell_lost(&lost, told);
     bytes_release(&lost);

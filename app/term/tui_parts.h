@@ -65,6 +65,7 @@ struct tui {
     bool shell_told;    // what a line that begins with ! does
     uint64_t shell_told_ms;
     struct bytes unkept; // drafts that an editor's text took the place of and no history took, a zero byte between two
+    struct bytes stays;  // editors' files that nothing took, as unkept
     struct bytes behind; // what came behind the line that ends the chat
     struct bytes held;   // what came with the key that ended the bare view, and is read next
     // The answer under way.

@@ -29,6 +29,7 @@ struct edit_end {
 struct edited {
     struct bytes before;
     char path[4096];
+    int fd; // open where nothing else says that the file is in use
 };
 
 // Runs it on the file.
@@ -61,11 +62,12 @@ static struct edit_end run_editor(const char *path)
 
 // A file of our own with that text, its name in `path`: where the next chat finds it if this one is killed, else where
 // there is room for it. 0 or an errno.
-static int make_file(char path[4096], const char *text, size_t length)
+static int make_file(struct edited *edited)
 {
-    const char *folder = getenv("TMPDIR");
-    int fd = prompt_edit(path, 4096);
-    if (fd >= 0 && files_write(fd, text, length) == 0) {
+    const struct bytes *text = &edited->before;
+    char *path = edited->path;
+    int fd = prompt_edit(path, sizeof edited->path);
+    if (fd >= 0 && files_write(fd, text->data, text->length) == 0) {
         close(fd);
         return 0;
     }
@@ -73,13 +75,12 @@ static int make_file(char path[4096], const char *text, size_t length)
         close(fd);
         unlink(path);
     }
-    snprintf(path, 4096, "%s/moechat-XXXXXX", folder && *folder ? folder : "/tmp");
-    fd = mkstemp(path);
-    int code = fd < 0 ? errno : files_write(fd, text, length);
-    if (fd >= 0)
-        close(fd);
-    if (fd >= 0 && code)
+    fd = edited->fd = draft_file_edit_elsewhere(path, sizeof edited->path);
+    int code = fd < 0 ? errno : files_write(fd, text->data, text->length);
+    if (fd >= 0 && code) {
         unlink(path);
+        close(fd);
+    }
     return code;
 }
 
@@ -146,7 +147,7 @@ static bool take_edited(struct tui *tui, const struct edit_end *end, const struc
 static void remove_file(const char *path)
 {
     char backup[4097];
-    snprintf(backup, sizeof backup, "%s~", path);
+    snprintf(backup, sizeof backup, "%s~", path); // Emacs' autosave has what was not saved: the next chat sees to it
     unlink(path);
     unlink(backup);
 }
@@ -173,16 +174,17 @@ static void end_edit(struct tui *tui, const struct edit_end *end, const struct e
     tui_keep_draft(tui);
     if ((!code && taken) || code == ESPIPE)
         remove_file(path);
+    else if (code != ENOENT)
+        recall_lose(&tui->stays, path); // told once more in the end; without memory it was told now
     bytes_release(&text);
 }
 
 void tui_edit(struct tui *tui)
 {
-    struct edited edited = {.before = {0}};
+    struct edited edited = {.fd = -1};
     struct bytes *before = &edited.before;
     struct prompt_draft draft = prompt_draft();
-    int code =
-        bytes_append(before, draft.text, draft.length) ? make_file(edited.path, before->data, before->length) : ENOMEM;
+    int code = bytes_append(before, draft.text, draft.length) ? make_file(&edited) : ENOMEM;
     if (code) {
         tui_notice(tui, "can't make a file to edit: %s", strerror(code));
         bytes_release(before);
@@ -192,6 +194,8 @@ void tui_edit(struct tui *tui)
     struct edit_end end = run_editor(edited.path);
     tui_return(tui);
     end_edit(tui, &end, &edited);
+    if (edited.fd >= 0)
+        close(edited.fd);
     bytes_release(before);
 }
 

@@ -172,8 +172,17 @@ def test_a_file_that_was_not_changed_leaves_the_draft_as_it_is():
 def test_what_the_editor_left_and_cannot_be_read_stays():
     s = Chat("exec truncate -s 17M \"$1\"", columns=160)
     s.keys("a draft\x18\x05", "File too large; it stays there")
-    same(len(s.temporaries()), 1)
-    os.unlink(s.temporaries()[0])
+    left, = s.temporaries()
+    words = "%s is what an editor left, and in no history: it stays there." % left
+    s.process.terminate()
+    same(s.finish(), 143)
+    expect(words.encode() in s.output[-600:], s.output[-600:])  # where it can be copied from
+    for plain in (False, True):
+        t = Chat(state=s.state, plain=plain, columns=160)
+        t.until(words)  # until somebody has seen to it
+        t.process.kill()
+        t.finish()
+    os.unlink(left)
     s = Chat("rm \"$1\"")
     s.keys("a draft\x18\x05", "the editor left no file; draft unchanged")
     same(s.left(), ["a draft"])

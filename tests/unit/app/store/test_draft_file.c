@@ -28,6 +28,14 @@ static bool take(void *context, const char *text)
     return !history_is_full;
 }
 
+static char stayed[128];
+
+static void stays(void *context, const char *path)
+{
+    (void)context;
+    snprintf(stayed, sizeof stayed, "%s", path);
+}
+
 static void keep(struct draft_file *file, const char *text)
 {
     struct bytes texts = {0};
@@ -41,7 +49,7 @@ static size_t adopt(void)
     struct draft_file other;
     n_taken = 0;
     draft_file_begin(&other, history);
-    size_t count = draft_file_adopt(&other, take, NULL);
+    size_t count = draft_file_adopt(&other, &(struct draft_taker){take, stays, NULL});
     draft_file_end(&other, true);
     return count;
 }
@@ -122,6 +130,51 @@ static void what_is_planted_is_left_alone(struct harness *t)
     put("draft-abcdef", "text", 4);
     CHECK_EQ(t, adopt(), 1);
     CHECK_EQ(t, files(), 4);
+}
+
+// An editor that was killed with its chat: its backup, and what it had not saved, are no litter.
+static void what_is_beside_an_editors_file_goes_with_it(struct harness *t)
+{
+    put("draft-killed", "a draft", 7);
+    put("edit-killed", "saved\n", 6);
+    put("edit-killed~", "a draft\n", 8);
+    put("#edit-killed#", "not saved", 9);
+    put("edit-alone_~", "older", 5);
+    size_t before = files();
+    CHECK_EQ(t, adopt(), 2);
+    CHECK_EQ(t, n_taken, 4);
+    CHECK_EQ(t, files(), before - 5);
+    CHECK_EQ(t, adopt(), 0);
+}
+
+static void what_is_too_long_stays_and_is_told(struct harness *t)
+{
+    char *large = calloc(HISTORY_ENTRY_LIMIT + 1, 1), wanted[128];
+    memset(large, 'x', HISTORY_ENTRY_LIMIT + 1);
+    put("draft-killed", "a draft", 7);
+    put("edit-killed", large, HISTORY_ENTRY_LIMIT + 1);
+    snprintf(wanted, sizeof wanted, "%s/edit-killed", folder);
+    for (int chats = 0; chats < 2; chats++) {
+        *stayed = 0;
+        CHECK_EQ(t, adopt(), !chats);
+        CHECK_STR(t, stayed, wanted); // once the draft is gone, too
+    }
+    put("edit-killed", "short", 5);
+    CHECK_EQ(t, adopt(), 1);
+    free(large);
+    struct draft_taker taker = {take, stays, NULL};
+    char path[128];
+    setenv("TMPDIR", folder, 1);
+    int fd = draft_file_edit_elsewhere(path, sizeof path);
+    CHECK(t, fd >= 0);
+    *stayed = 0;
+    draft_file_find_elsewhere(&taker); // it is in use
+    CHECK_STR(t, stayed, "");
+    close(fd);
+    draft_file_find_elsewhere(&taker);
+    CHECK_STR(t, stayed, path);
+    CHECK(t, unlink(path) == 0);
+    unsetenv("TMPDIR");
 }
 
 static void what_no_history_takes_stays(struct harness *t)
@@ -256,12 +309,11 @@ static void what_an_editor_had(struct harness *t)
     history_is_full = false;
     snprintf(path, sizeof path, "%s/draft-abcdef", folder);
     CHECK_EQ(t, unlink(path), 0);
-    put("edit-abcdef~", "a page", 6); // no such name
+    put("edit-abcdef~", "a page", 6);
     CHECK_EQ(t, adopt(), 1);
+    CHECK_EQ(t, n_taken, 1); // they are the same
     CHECK_STR(t, taken[0], "a page");
-    CHECK_EQ(t, files(), 1);
-    snprintf(path, sizeof path, "%s/edit-abcdef~", folder);
-    CHECK_EQ(t, unlink(path), 0);
+    CHECK_EQ(t, files(), 0);
 }
 
 static bool count_take(void *context, const char *text)
@@ -281,7 +333,7 @@ static pid_t begin_chat(const int go[2], int takes)
     close(go[1]);
     draft_file_begin(&file, history);
     if (read(go[0], &end, 1) == 0)
-        draft_file_adopt(&file, count_take, &takes);
+        draft_file_adopt(&file, &(struct draft_taker){count_take, NULL, &takes});
     _exit(0);
 }
 
@@ -316,7 +368,7 @@ static void no_place(struct harness *t)
 {
     struct draft_file file;
     draft_file_begin(&file, NULL);
-    CHECK_EQ(t, draft_file_adopt(&file, take, NULL), 0);
+    CHECK_EQ(t, draft_file_adopt(&file, &(struct draft_taker){take, stays, NULL}), 0);
     keep(&file, "a draft");
     CHECK_EQ(t, file.fd, -1);
     draft_file_end(&file, true);
@@ -328,6 +380,8 @@ int main(int argc, char **argv)
         TEST(one_that_lives_is_left_alone),
         TEST(what_is_sent_is_kept_no_more),
         TEST(what_no_history_takes_stays),
+        TEST(what_is_beside_an_editors_file_goes_with_it),
+        TEST(what_is_too_long_stays_and_is_told),
         TEST(what_was_kept_outlives_a_full_disk),
         TEST(a_file_that_could_not_be_made_is_tried_again),
         TEST(several_texts),
