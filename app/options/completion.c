@@ -74,6 +74,24 @@ static void print_commands(FILE *out)
 
 // ---- bash ----
 
+// Names are data, whoever made them: compgen -W would run what stands in $() there, and words are not split at spaces.
+static void bash_sessions(FILE *out)
+{
+    fputs("_moechat_sessions() {\n"
+          "  local folder name\n"
+          "  for folder in \"" SESSIONS_FOLDER "\"/*/; do\n"
+          "    name=${folder%/} name=${name##*/}\n"
+          "    [[ -d $folder && $name == \"$cur\"* ]] && COMPREPLY+=(\"$(printf %q \"$name\")\")\n"
+          "  done\n"
+          "}\n",
+          out);
+}
+
+static void bash_files(FILE *out, char kind)
+{
+    fprintf(out, "compopt -o filenames; mapfile -t COMPREPLY < <(compgen -%c -- \"$cur\");", kind);
+}
+
 static void bash_value(FILE *out, const struct option_row *row)
 {
     enum value value = value_of(row);
@@ -88,17 +106,19 @@ static void bash_value(FILE *out, const struct option_row *row)
         print_words(out, row->argument);
         fputs("' -- \"$cur\"));", out);
     } else if (value == VALUE_FILE || value == VALUE_FOLDER) {
-        fprintf(out, "compopt -o filenames; COMPREPLY=($(compgen -%c -- \"$cur\"));", value == VALUE_FILE ? 'f' : 'd');
+        bash_files(out, value == VALUE_FILE ? 'f' : 'd');
     } else if (value == VALUE_SESSION) {
-        fputs("COMPREPLY=($(compgen -W \"$(command ls \"" SESSIONS_FOLDER "\" 2>/dev/null)\" -- \"$cur\"));", out);
+        fputs("_moechat_sessions;", out);
     }
     fputs(" return ;;\n", out);
 }
 
 static void bash(FILE *out)
 {
-    fputs("# bash completion of moechat, made by moechat --completion bash\n"
-          "_moechat() {\n"
+    fputs("# bash completion of moechat, made by moechat --completion bash\n", out);
+    bash_sessions(out);
+    fputs("_moechat() {\n"
+          "  COMPREPLY=()\n"
           "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=chat words\n"
           "  [[ $COMP_CWORD -gt 1 && ${COMP_WORDS[1]} != -* ]] && command=${COMP_WORDS[1]}\n"
           "  case $prev in\n",
@@ -127,13 +147,13 @@ static void bash(FILE *out)
     print_commands(out);
     fputs("'\n  [[ $COMP_CWORD -gt 1 && $cur != -* ]] && case $command in\n", out);
     for (int c = 0; c < COMMAND_COUNT; c++)
-        if (takes_folder(c) || takes_file(c))
-            fprintf(out, "    %s) compopt -o filenames; COMPREPLY=($(compgen -%c -- \"$cur\")); %sreturn ;;\n",
-                    options_commands[c].name, takes_folder(c) ? 'd' : 'f',
-                    takes_file(c) ? "[[ $COMP_CWORD -eq 2 ]] || " : "");
+        if (takes_folder(c) || takes_file(c)) {
+            fprintf(out, "    %s) ", options_commands[c].name);
+            bash_files(out, takes_folder(c) ? 'd' : 'f');
+            fprintf(out, " %sreturn ;;\n", takes_file(c) ? "[[ $COMP_CWORD -eq 2 ]] || " : "");
+        }
     fputs("  esac\n"
-          "  [[ $command == sessions && $COMP_CWORD -eq 3 ]] &&\n"
-          "    words=$(command ls \"" SESSIONS_FOLDER "\" 2>/dev/null)\n"
+          "  [[ $command == sessions && $COMP_CWORD -eq 3 ]] && { _moechat_sessions; return; }\n"
           "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
           "}\n"
           "complete -F _moechat moechat\n",

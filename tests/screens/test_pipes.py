@@ -9,6 +9,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 import time
 
 from rig import *
@@ -380,7 +381,19 @@ def test_shells_complete_from_the_table():
     same(completes(code, "moechat", "--kernel-cache", ROOT + "/eng"), ROOT + "/engine")
     same(completes(code, "moechat", "--trace", ROOT + "/READ"), ROOT + "/README.md")
     same(completes(code, "moechat", "--seed", ROOT + "/eng"), "")
-    expect("ls " in re.search(r"\n *--session\|-s\) (.*)", code)[1], "the saved ones")
+    with tempfile.TemporaryDirectory() as data:  # names are data, however they came there
+        sessions = os.path.join(data, "moechat", "sessions")
+        for name in ("ada", "$(touch${IFS}ran)", "adé", "x y"):
+            os.makedirs(os.path.join(sessions, name))
+        here = "cd %s; export XDG_DATA_HOME=$PWD LC_ALL=C.UTF-8\n" % data
+        for words in (("--session",), ("sessions", "show")):
+            same(completes(here + code, "moechat", *words, "ad"), "ada adé")
+            expect("touch" in completes(here + code, "moechat", *words, ""), "quoted")
+            expect("ran" not in os.listdir(data), "a name ran")
+            same(completes(here + code, "moechat", *words, "x"), "x\\ y")
+    with tempfile.TemporaryDirectory() as folder:
+        open(os.path.join(folder, "a b.gguf"), "w").close()
+        same(completes(code, "moechat", "--model", folder + "/a"), folder + "/a b.gguf")
     options = {command: set(re.findall(r"--[a-z-]+", completes(code, "moechat", command, "--"))) for command in ("chat", "info", "convert")}
     expect("--mouse" in options["chat"] - options["info"] and "--bits" in options["convert"] - options["chat"], options)
     for shell, checker in (("zsh", ["zsh", "-n"]), ("fish", ["fish", "-n"])):
