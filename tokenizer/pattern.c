@@ -219,15 +219,29 @@ static void group(struct rewriting *r)
     r->in++;
 }
 
-// {,n}, which is {0,n} where these patterns come from, and five characters to PCRE2 before 10.43.
-static bool is_at_most(const struct rewriting *r)
+// How long {n}, {n,}, {n,m} or {,n} is that stands here; 0: none does.
+static size_t counted(const struct rewriting *r)
 {
-    const char *at = r->in + 2;
-    if (r->end - r->in < 4 || r->in[0] != '{' || r->in[1] != ',')
-        return false;
-    while (at < r->end && *at >= '0' && *at <= '9')
-        at++;
-    return at > r->in + 2 && at < r->end && *at == '}';
+    const char *at = r->in + 1;
+    unsigned digits = 0, commas = 0;
+    if (*r->in != '{')
+        return 0;
+    for (; at < r->end && ((*at >= '0' && *at <= '9') || (*at == ',' && commas == 0)); at++)
+        *at == ',' ? commas++ : digits++;
+    return digits && at < r->end && *at == '}' ? (size_t)(at + 1 - r->in) : 0;
+}
+
+// Where these patterns come from, {,n} is {0,n} (five characters to PCRE2 before 10.43), and what stands behind a count
+// repeats the whole or makes it optional, where to PCRE2 {n,m}+ gives nothing back and {n}? is n times: refused. {n,m}?
+// is as few as can be in both.
+static void count(struct rewriting *r, size_t length)
+{
+    const char *behind = r->in + length;
+    bool lazy = memchr(r->in, ',', length) != NULL;
+    if (behind < r->end && memchr("+*{?", *behind, lazy ? 3 : 4))
+        refuse(r, r->in, length + 1);
+    put_text(r, r->in[1] == ',' ? "{0" : "{");
+    r->in++;
 }
 
 static void rewrite(struct rewriting *r)
@@ -245,9 +259,8 @@ static void rewrite(struct rewriting *r)
             group(r);
             if (++r->nesting > NESTING_MAX)
                 refuse(r, "too many groups", 15);
-        } else if (is_at_most(r)) {
-            put_text(r, "{0");
-            r->in++;
+        } else if (counted(r)) {
+            count(r, counted(r));
         } else {
             put(r, r->in++, 1);
         }
