@@ -4,13 +4,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "engine/base/err.h"
+#include "engine/files/file_hash.h"
 
 static bool add_text(EVP_MD_CTX *hash, const char *text)
 {
@@ -33,7 +33,6 @@ static bool add_layers(EVP_MD_CTX *hash, const struct job *job)
 
 int job_key(const struct job *job, bool consumed, char key[65], struct moe_err *err)
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
     EVP_MD_CTX *hash = EVP_MD_CTX_new();
     int code = MOE_OK;
     bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
@@ -56,9 +55,7 @@ int job_key(const struct job *job, bool consumed, char key[65], struct moe_err *
         good = add_text(hash, path) && add_text(hash, line);
         free(path);
     }
-    good = good && EVP_DigestFinal_ex(hash, digest, NULL) == 1;
+    good = good && file_hash_hex(hash, key);
     EVP_MD_CTX_free(hash);
-    for (size_t i = 0; good && i < 32; i++)
-        snprintf(key + 2 * i, 3, "%02x", digest[i]);
     return code || good ? code : moe_fail(err, MOE_NO_MEMORY, "libcrypto could not hash the job");
 }

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "engine/base/err.h"
 #include "engine/base/file.h"
 #include "engine/convert/manifest.h"
+#include "engine/files/file_hash.h"
 #include "engine/files/verify.h"
 
 enum { SAMPLE = 4096 };
@@ -61,15 +61,12 @@ static void take_what_stays(struct sampling *s)
 
 static int make(const struct job *job, char hex[65], struct moe_err *err)
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
     struct sampling s = {.job = job, .hash = EVP_MD_CTX_new(), .err = err};
     bool good = s.hash && EVP_DigestInit_ex(s.hash, EVP_sha256(), NULL) == 1;
     if (good)
         take_what_stays(&s);
-    good = good && (s.code || EVP_DigestFinal_ex(s.hash, digest, NULL) == 1);
+    good = good && (s.code || file_hash_hex(s.hash, hex));
     EVP_MD_CTX_free(s.hash);
-    for (size_t i = 0; good && !s.code && i < 32; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
     return s.code || good ? s.code : moe_fail(err, MOE_NO_MEMORY, "libcrypto could not hash the source");
 }
 

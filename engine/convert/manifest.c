@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <json-c/json.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "engine/base/document.h"
 #include "engine/base/err.h"
 #include "engine/base/file.h"
+#include "engine/files/file_hash.h"
 #include "kernels/kinds.h"
 
 void manifest_layer_file(uint32_t layer, char file[64])
@@ -117,7 +117,6 @@ static struct json_object *experts_of(struct writer *w)
 static bool fingerprint(const struct manifest_facts *facts, char hex[65])
 {
     const struct shape *s = facts->job->shape;
-    unsigned char digest[EVP_MAX_MD_SIZE];
     EVP_MD_CTX *hash = EVP_MD_CTX_new();
     bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
                 EVP_DigestUpdate(hash, journal_find(facts->journal, facts->job->resident_file)->sha256, 64) == 1;
@@ -126,10 +125,8 @@ static bool fingerprint(const struct manifest_facts *facts, char hex[65])
         manifest_layer_file(i, file);
         good = EVP_DigestUpdate(hash, journal_find(facts->journal, file)->sha256, 64) == 1;
     }
-    good = good && EVP_DigestFinal_ex(hash, digest, NULL) == 1;
+    good = good && file_hash_hex(hash, hex);
     EVP_MD_CTX_free(hash);
-    for (size_t i = 0; good && i < 32; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
     return good;
 }
 

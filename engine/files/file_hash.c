@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -69,9 +68,18 @@ static int hash_pieces(const struct file_hashing *how, int fd, EVP_MD_CTX *hash,
     return code;
 }
 
-int file_hash(const struct file_hashing *how, char hex[65], struct moe_err *err)
+bool file_hash_hex(EVP_MD_CTX *hash, char hex[65])
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
+    if (EVP_DigestFinal_ex(hash, digest, NULL) != 1)
+        return false;
+    for (size_t i = 0; i < 32; i++)
+        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    return true;
+}
+
+int file_hash(const struct file_hashing *how, char hex[65], struct moe_err *err)
+{
     int fd;
     uint64_t size;
     int code = file_open(how->path, &fd, &size, err);
@@ -85,10 +93,8 @@ int file_hash(const struct file_hashing *how, char hex[65], struct moe_err *err)
         code = moe_fail_file(err, MOE_NO_MEMORY, how->path, 0, "no memory to hash it");
     if (!code)
         code = hash_pieces(how, fd, hash, buffer, err);
-    if (!code && EVP_DigestFinal_ex(hash, digest, NULL) != 1)
+    if (!code && !file_hash_hex(hash, hex))
         code = moe_fail_file(err, MOE_NO_MEMORY, how->path, 0, "libcrypto could not hash it");
-    for (size_t i = 0; !code && i < 32; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
     EVP_MD_CTX_free(hash);
     free(buffer);
     close(fd);

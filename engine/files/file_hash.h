@@ -3,6 +3,8 @@
 #ifndef MOECHAT_ENGINE_FILES_FILE_HASH_H
 #define MOECHAT_ENGINE_FILES_FILE_HASH_H
 
+#include <openssl/evp.h>
+
 #include "engine/moe.h"
 
 struct file_hashing {
@@ -17,5 +19,7 @@ struct file_hashing {
 };
 // In hex. MOE_IO and the like name the file; MOE_CANCELLED.
 int file_hash(const struct file_hashing *how, char hex[65], struct moe_err *err);
+// Ends a SHA-256 that the caller began, and still has to free: in hex. False: libcrypto could not.
+bool file_hash_hex(EVP_MD_CTX *hash, char hex[65]);
 
 #endif

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <json-c/json.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "engine/base/err.h"
 #include "engine/base/fields.h"
 #include "engine/base/file.h"
+#include "engine/files/file_hash.h"
 #include "engine/files/folder.h"
 #include "engine/files/gguf_model.h"
 #include "engine/files/gguf_set.h"
@@ -318,17 +318,14 @@ static void read_fingerprint(struct fields *f, struct package *package)
     fields_sha256(f, "weights_fingerprint", package->fingerprint);
     if (f->failed)
         return;
-    unsigned char digest[EVP_MAX_MD_SIZE];
     char hex[65];
     EVP_MD_CTX *hash = EVP_MD_CTX_new();
     bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
                 EVP_DigestUpdate(hash, package->resident.sha256, 64) == 1;
     for (uint32_t i = 0; good && i < package->n_files; i++)
         good = EVP_DigestUpdate(hash, package->files[i].sha256, 64) == 1;
-    good = good && EVP_DigestFinal_ex(hash, digest, NULL) == 1;
+    good = good && file_hash_hex(hash, hex);
     EVP_MD_CTX_free(hash);
-    for (size_t i = 0; good && i < 32; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
     if (!good)
         fields_fail(f, MOE_NO_MEMORY, "weights_fingerprint", "libcrypto could not compute it");
     else if (strcmp(hex, package->fingerprint) != 0)

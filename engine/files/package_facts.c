@@ -3,7 +3,6 @@
 #include "engine/files/package_facts.h"
 
 #include <inttypes.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "engine/base/err.h"
 #include "engine/base/file.h"
+#include "engine/files/file_hash.h"
 
 enum { SAMPLE_BYTES = 256, TYPES_OF_GGML = 1000 };
 
@@ -130,7 +130,6 @@ static bool add_settings(EVP_MD_CTX *hash, const struct shape *s)
 int package_take_fingerprint(struct package *package, struct moe_err *err)
 {
     const struct checkpoint *c = package->checkpoint;
-    unsigned char digest[EVP_MAX_MD_SIZE];
     EVP_MD_CTX *hash = EVP_MD_CTX_new();
     int code = MOE_OK;
     bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 && add_settings(hash, &package->shape);
@@ -146,9 +145,7 @@ int package_take_fingerprint(struct package *package, struct moe_err *err)
         code = checkpoint_read(c, &range, sample, err);
         good = EVP_DigestUpdate(hash, line, (size_t)length) == 1 && EVP_DigestUpdate(hash, sample, bytes) == 1;
     }
-    good = good && EVP_DigestFinal_ex(hash, digest, NULL) == 1;
+    good = good && file_hash_hex(hash, package->fingerprint);
     EVP_MD_CTX_free(hash);
-    for (size_t i = 0; good && i < 32; i++)
-        snprintf(package->fingerprint + 2 * i, 3, "%02x", digest[i]);
     return code || good ? code : moe_fail(err, MOE_NO_MEMORY, "%.300s: libcrypto could not hash it", c->directory);
 }

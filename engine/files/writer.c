@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 
 #include "engine/base/err.h"
 #include "engine/base/file.h"
+#include "engine/files/file_hash.h"
 
 enum { MOST_THREADS = 64, BLOCK = 4096 };
 
@@ -189,11 +189,8 @@ static int make_buffers(struct work *w)
 
 static int finish(struct work *w, char sha256[65])
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    if (EVP_DigestFinal_ex(w->hash, digest, NULL) != 1)
+    if (!file_hash_hex(w->hash, sha256))
         return moe_fail_file(&w->err, MOE_NO_MEMORY, w->path, 0, "libcrypto could not hash it");
-    for (size_t i = 0; i < 32; i++)
-        snprintf(sha256 + 2 * i, 3, "%02x", digest[i]);
     if (file_sync(w->fd))
         return moe_fail_file(&w->err, MOE_IO, w->path, errno, "cannot be written");
     return MOE_OK;

@@ -25,7 +25,6 @@
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <math.h>
-#include <openssl/evp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +33,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "engine/files/file_hash.h"
 #include "engine/files/shape.h"
 #include "tests/bench/synthetic_tensors.h"
 
@@ -151,12 +151,9 @@ static void pad_to(struct output *out, uint64_t alignment)
 
 static void close_output(struct output *out)
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    if (EVP_DigestFinal_ex(out->hash, digest, NULL) != 1 || fclose(out->file) != 0)
+    if (!file_hash_hex(out->hash, out->sha256) || fclose(out->file) != 0)
         fail("%s: %s", out->path, strerror(errno));
     EVP_MD_CTX_free(out->hash);
-    for (int i = 0; i < 32; i++)
-        snprintf(out->sha256 + 2 * i, 3, "%02x", digest[i]);
 }
 
 // ---- matrices
@@ -571,7 +568,6 @@ static void make_package(struct maker *m, struct json_object *config)
     struct json_object *resident = json_object_new_object();
     struct json_object *experts = json_object_new_object();
     EVP_MD_CTX *all = EVP_MD_CTX_new();
-    unsigned char digest[EVP_MAX_MD_SIZE];
     uint64_t blob_bytes, resident_bytes;
     char fingerprint[65], name[64];
     if (!all || EVP_DigestInit_ex(all, EVP_sha256(), NULL) != 1)
@@ -590,11 +586,9 @@ static void make_package(struct maker *m, struct json_object *config)
     json_object_object_add(experts, "count", json_object_new_uint64(m->shape.n_routed_experts));
     json_object_object_add(experts, "parts", parts);
     json_object_object_add(experts, "layers", write_experts(m, distinct, layer_bytes, all));
-    if (EVP_DigestFinal_ex(all, digest, NULL) != 1)
+    if (!file_hash_hex(all, fingerprint))
         fail("no SHA-256");
     EVP_MD_CTX_free(all);
-    for (int i = 0; i < 32; i++)
-        snprintf(fingerprint + 2 * i, 3, "%02x", digest[i]);
     snprintf(name, sizeof name, "synthetic %s", m->shape.model_type);
     json_object_object_add(manifest, "format", json_object_new_string("moechat-model"));
     json_object_object_add(manifest, "version", json_object_new_int(1));
