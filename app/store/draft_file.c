@@ -95,14 +95,6 @@ static void tidy(struct bytes *text)
         text->data[--text->length] = 0;
 }
 
-static bool has_text(const struct bytes *texts, const struct bytes *text)
-{
-    for (size_t at = 0; at < texts->length; at += strlen(texts->data + at) + 1)
-        if (strcmp(texts->data + at, text->data) == 0)
-            return true;
-    return false;
-}
-
 // One of the files of a killed chat's editor; its draft's file, or one of these before it, had these texts. Returns
 // whether it had another.
 static bool adopt_edited(int folder, const char *name, struct bytes *texts, const struct taker *taker)
@@ -116,7 +108,7 @@ static bool adopt_edited(int folder, const char *name, struct bytes *texts, cons
         return false;
     bool done = files_read_fd(fd, HISTORY_ENTRY_LIMIT, &text) == 0;
     tidy(&text);
-    takes = done && text.length && !has_text(texts, &text);
+    takes = done && text.length && !bytes_have_text(texts, text.data);
     if (takes)
         done = taker->to->take(taker->to->context, text.data) && bytes_append(texts, "", texts->length > 0) &&
                bytes_append(texts, text.data, text.length);

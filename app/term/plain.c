@@ -699,7 +699,7 @@ static void close_lines(void *self)
             bytes_append(&unread, lost.data, lost.length);
         told = prompt_close(quoted_so_far(plain), "", &lost).told && told;
         for (size_t at = 0; at < unread.length; at += strlen(unread.data + at) + 1)
-            if (!recall_has_lost(&lost, unread.data + at)) // the draft's file has taken it
+            if (!bytes_have_text(&lost, unread.data + at)) // the draft's file has taken it
                 say_not_sent(plain, unread.data + at);
         recall_tell_lost(&lost, told);
         bytes_release(&unread);

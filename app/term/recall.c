@@ -38,7 +38,7 @@ static void sift(struct bytes *texts, bool (*goes)(void *context, const char *te
 
 static bool is_had(void *others, const char *text)
 {
-    return recall_has_lost(others, text);
+    return bytes_have_text(others, text);
 }
 
 // After one that the disk does not take no other is tried.
@@ -97,7 +97,7 @@ static void add_draft(struct recall *recall, const char *draft)
     bool before = recall->lost;
     recall->lost = false;
     add(recall, draft);
-    if (recall->lost && !recall_has_lost(&recall->owed, draft))
+    if (recall->lost && !bytes_have_text(&recall->owed, draft))
         recall_lose(&recall->owed, draft); // without memory it is told no more
     recall->lost = recall->lost || before;
 }
@@ -456,14 +456,6 @@ bool recall_lose(struct bytes *lost, const char *text)
     return bytes_append(lost, "", lost->length > 0) && bytes_append(lost, text, strlen(text));
 }
 
-bool recall_has_lost(const struct bytes *lost, const char *text)
-{
-    for (size_t at = 0; at < lost->length; at += strlen(lost->data + at) + 1)
-        if (strcmp(lost->data + at, text) == 0)
-            return true;
-    return false;
-}
-
 void recall_tell_lost(const struct bytes *lost, bool whole)
 {
     size_t end = 0;
@@ -507,7 +499,7 @@ struct recall_end recall_close(struct recall *recall, const char *draft, const c
     bool kept = draft_file_end(&recall->draft_file, safe) && gathered;
     if (kept)
         sift(lost, is_had, &typed.texts);
-    end.behind = end.behind || (kept && recall_has_lost(&typed.texts, behind));
+    end.behind = end.behind || (kept && bytes_have_text(&typed.texts, behind));
     typed.texts.length = length; // the others are in `lost`
     end.told = safe || (gathered && (kept || find_lost(recall, &typed.texts, lost)) && !partly);
     bytes_release(&typed.texts);

@@ -46,7 +46,6 @@ struct recall_end {
 // goes there. Its owner tells it.
 struct recall_end recall_close(struct recall *recall, const char *draft, const char *behind, struct bytes *lost);
 bool recall_lose(struct bytes *lost, const char *text); // appends it, a zero byte between two. False: no memory
-bool recall_has_lost(const struct bytes *lost, const char *text);
 // Prints them to standard output, so that they can be copied from there; and whether that is the whole of it.
 void recall_tell_lost(const struct bytes *lost, bool whole);
 

@@ -565,7 +565,7 @@ static bool finds_no_room(void *context, const char *text)
 
 static bool is_lost(void *context, const char *text)
 {
-    return recall_has_lost(context, text);
+    return bytes_have_text(context, text);
 }
 
 // What was typed and not sent is found in the history of the next chat, or goes to `lost`, and is told with that.

@@ -24,6 +24,14 @@ void bytes_release(struct bytes *bytes)
     *bytes = (struct bytes){0};
 }
 
+bool bytes_have_text(const struct bytes *bytes, const char *text)
+{
+    for (size_t at = 0; at < bytes->length; at += strlen(bytes->data + at) + 1)
+        if (strcmp(bytes->data + at, text) == 0)
+            return true;
+    return false;
+}
+
 bool bytes_append(struct bytes *bytes, const void *data, size_t length)
 {
     if (length >= bytes->capacity - bytes->length) {

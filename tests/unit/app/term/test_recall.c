@@ -123,7 +123,7 @@ static void a_draft_that_was_put_away_is_owed(struct harness *t)
             for (size_t i = 0; i < 2; i++)
                 CHECK_STR(t, next.history.entries[before + i], room == 1 ? i ? "two" : "one" : i ? "four" : "three");
         CHECK_EQ(t, lost.length, room ? 0 : sizeof "five" + sizeof "six" - 1);
-        CHECK(t, room || (recall_has_lost(&lost, "five") && recall_has_lost(&lost, "six")));
+        CHECK(t, room || (bytes_have_text(&lost, "five") && bytes_have_text(&lost, "six")));
         bytes_release(&lost);
         CHECK(t, recall_close(&next, NULL, "", &lost).told && !lost.length);
     }
@@ -177,7 +177,7 @@ static void what_no_file_takes_is_told_by_itself(struct harness *t)
     recall_open(&recall);
     CHECK(t, recall_lose(&lost, "first") && recall_lose(&lost, large) && recall_lose(&lost, "second"));
     struct recall_end end = recall_close(&recall, "a draft", "behind the line", &lost);
-    CHECK(t, end.told && end.behind && recall_has_lost(&lost, large));
+    CHECK(t, end.told && end.behind && bytes_have_text(&lost, large));
     CHECK_EQ(t, lost.length, sizeof large - 1);
     bytes_release(&lost);
     CHECK_EQ(t, recall_open(&next), 1);
