@@ -501,8 +501,8 @@ static void keep_typed(struct plain *plain, bool now)
         text = whole.data;
     if (fine && now)
         prompt_keep_draft_now(text);
-    else if (fine)
-        plain->keep_ms = prompt_keep_draft(text, term_clock_ms());
+    else if (!now)
+        plain->keep_ms = fine ? prompt_keep_draft(text, term_clock_ms()) : -1;
     bytes_release(&whole);
     bytes_release(&paste);
     bytes_release(&held);
@@ -533,8 +533,11 @@ static void finish_round(void *self)
     tell_of_paste(plain); // of one that has waited, too: no other round need follow
     if (plain->flow.word.length && term_clock_ms() - plain->came_ms >= WORD_MS)
         flow_flush(&plain->flow, stdout, edge(plain));
-    if (plain->from_terminal)
-        keep_typed(plain, false);
+    if (plain->from_terminal) {
+        plain->keep_ms = prompt_draft_wait(term_clock_ms());
+        if (!plain->keep_ms)
+            keep_typed(plain, false);
+    }
     flush(self);
 }
 

@@ -550,6 +550,11 @@ static bool is_searching(void)
     return RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH);
 }
 
+int prompt_draft_wait(uint64_t now_ms)
+{
+    return recall_draft_wait(&prompt.recall, now_ms);
+}
+
 int prompt_keep_draft(const char *text, uint64_t now_ms)
 {
     return is_searching() ? -1 : recall_keep_draft(&prompt.recall, text, now_ms);

@@ -43,6 +43,7 @@ bool prompt_remember(const char *text);                   // as recall_remember
 bool prompt_put_away(const char *draft);                  // as recall_put_away
 bool prompt_keeps(const char *text);                      // as recall_keeps
 bool prompt_remember_other(const char *text);             // than the line, which stays as it is
+int prompt_draft_wait(uint64_t now_ms);                   // as recall_draft_wait
 int prompt_keep_draft(const char *text, uint64_t now_ms); // as recall_keep_draft
 void prompt_keep_draft_now(const char *text);             // as recall_keep_draft_now
 int prompt_edit(char *path, size_t size);                 // as recall_edit

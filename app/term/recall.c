@@ -398,6 +398,11 @@ char *recall_stays_words(char *out, size_t size, const char *path)
     return out;
 }
 
+int recall_draft_wait(const struct recall *recall, uint64_t now_ms)
+{
+    return now_ms < recall->keep_at_ms ? (int)(recall->keep_at_ms - now_ms) : 0;
+}
+
 int recall_keep_draft(struct recall *recall, const char *text, uint64_t now_ms)
 {
     struct gathered now = {0};
@@ -406,7 +411,7 @@ int recall_keep_draft(struct recall *recall, const char *text, uint64_t now_ms)
         recall->keep_at_ms = 0;
     else if (!recall->keep_at_ms)
         recall->keep_at_ms = now_ms + KEEP_MS;
-    int wait = held ? -1 : now_ms < recall->keep_at_ms ? (int)(recall->keep_at_ms - now_ms) : 0;
+    int wait = held ? -1 : recall_draft_wait(recall, now_ms);
     if (wait == 0) {
         if (fine)
             draft_file_keep(&recall->draft_file, &now.texts);

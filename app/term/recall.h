@@ -70,6 +70,9 @@ void recall_end_search(struct recall *recall);
 // The draft as it is now: once it has been so for a moment its file has it, and what else is in no history; a line of
 // the history that is only shown is not typed. Returns when this is to be called again at
 // the latest, in milliseconds; -1: when something else is.
+// What is typed may be megabytes that come in pieces: until recall_draft_wait is 0 it need not be put together for
+// this.
+int recall_draft_wait(const struct recall *recall, uint64_t now_ms); // milliseconds
 int recall_keep_draft(struct recall *recall, const char *text, uint64_t now_ms);
 void recall_keep_draft_now(struct recall *recall, const char *text); // the same, without that moment
 int recall_edit(struct recall *recall, char *path, size_t size);     // as draft_file_edit

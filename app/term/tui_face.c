@@ -418,7 +418,9 @@ static void finish_round(void *self)
     struct bytes whole = {0};
     input_tick(&tui->input, now);
     tui_send_queued(tui);
-    tui->keep_ms = prompt_keep_draft(written_so_far(tui, &whole), now);
+    tui->keep_ms = prompt_draft_wait(now);
+    if (!tui->keep_ms)
+        tui->keep_ms = prompt_keep_draft(written_so_far(tui, &whole), now);
     bytes_release(&whole);
     tui->kept_back = tui->kept_back && *written(tui);
     if (*tui->notice && now >= tui->notice_until_ms) {
