@@ -258,11 +258,17 @@ bool keeper_logits(struct keeper *keeper)
     return fine;
 }
 
+// Tokens that a conversation of so many comes to with the shortest answer.
+static size_t with_answer(const struct keeper *keeper, size_t tokens)
+{
+    return tokens + turn_answer_room(keeper->backend, false, keeper->think);
+}
+
 bool keeper_has_room(struct keeper *keeper, size_t tokens)
 {
     enum { STEP = 1024 };
     struct backend_info info;
-    size_t needed = tokens + turn_answer_room(keeper->backend, false, keeper->think);
+    size_t needed = with_answer(keeper, tokens);
     keeper->backend->ops->describe(keeper->backend->self, &info);
     if (needed <= info.max_context)
         return true;
@@ -544,8 +550,7 @@ uint32_t keeper_load(struct keeper *keeper, uint32_t fed)
     ops->make_room(keeper->backend->self, tokens + behind);
     ops->describe(keeper->backend->self, &info);
     news->max_context = info.max_context;
-    news->full =
-        !news->stale && tokens + behind + turn_answer_room(keeper->backend, false, keeper->think) > info.max_context;
+    news->full = !news->stale && with_answer(keeper, tokens + behind) > info.max_context;
     struct moe_err state_err = {.text = ""};
     if (tokens && !why) {
         why = keeper_restore(keeper, tokens, &err);
