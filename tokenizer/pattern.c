@@ -233,15 +233,19 @@ static size_t counted(const struct rewriting *r)
 
 // Where these patterns come from, {,n} is {0,n} (five characters to PCRE2 before 10.43), and what stands behind a count
 // repeats the whole or makes it optional, where to PCRE2 {n,m}+ gives nothing back and {n}? is n times: refused. {n,m}?
-// is as few as can be in both.
-static void count(struct rewriting *r, size_t length)
+// is as few as can be in both. False: no count stands here.
+static bool count(struct rewriting *r)
 {
+    size_t length = counted(r);
+    if (!length)
+        return false;
     const char *behind = r->in + length;
     bool lazy = memchr(r->in, ',', length) != NULL;
     if (behind < r->end && memchr("+*{?", *behind, lazy ? 3 : 4))
         refuse(r, r->in, length + 1);
     put_text(r, r->in[1] == ',' ? "{0" : "{");
     r->in++;
+    return true;
 }
 
 static void rewrite(struct rewriting *r)
@@ -259,9 +263,7 @@ static void rewrite(struct rewriting *r)
             group(r);
             if (++r->nesting > NESTING_MAX)
                 refuse(r, "too many groups", 15);
-        } else if (counted(r)) {
-            count(r, counted(r));
-        } else {
+        } else if (!count(r)) {
             put(r, r->in++, 1);
         }
     }
