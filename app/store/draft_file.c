@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "app/store/history.h"
-
 static const char front[] = "draft-", elsewhere_front[] = "moechat-";
 enum { LETTERS = 6, NAME = sizeof front - 1 + LETTERS };
 
@@ -70,6 +68,16 @@ static bool take_texts(const struct bytes *texts, bool (*take)(void *context, co
         end = begin ? begin - 1 : 0;
     }
     return done;
+}
+
+bool draft_file_stays(const struct bytes *texts)
+{
+    bool stays = false;
+    for (size_t at = 0, length; at < texts->length && !stays; at += length + 1) {
+        length = strlen(texts->data + at);
+        stays = history_refusal(length);
+    }
+    return stays;
 }
 
 struct taker {
@@ -133,19 +141,21 @@ static void adopt_edits(int folder, const char *letters, struct bytes *texts, st
 static void adopt_draft(int folder, const char *name, const char *letters, struct taker *taker)
 {
     struct bytes texts = {0};
-    bool large;
-    int fd = open_left(folder, name, HISTORY_ENTRY_LIMIT, &large);
+    bool large = false;
+    int fd = open_left(folder, name, DRAFT_FILE_LIMIT, &large);
+    bool done = fd >= 0 && files_read_fd(fd, DRAFT_FILE_LIMIT, &texts) == 0, stays = large || draft_file_stays(&texts);
+    if (stays)
+        say_stays(taker->to, taker->path, name);
     if (fd < 0)
         return;
-    bool done = files_read_fd(fd, HISTORY_ENTRY_LIMIT, &texts) == 0;
     while (texts.length && !texts.data[texts.length - 1]) // made longer, and killed before the text was there
         texts.length--;
-    if (done && texts.length) {
+    if (done && !stays && texts.length) {
         done = take_texts(&texts, taker->to->take, taker->to->context);
         taker->count++;
     }
     adopt_edits(folder, letters, &texts, taker);
-    if (done)
+    if (done && !stays)
         unlinkat(folder, name, 0);
     close(fd);
     bytes_release(&texts);
@@ -282,7 +292,7 @@ void draft_file_keep(struct draft_file *file, const struct bytes *texts)
         return;
     file->texts.length = 0;
     file->stale = !bytes_append(&file->texts, length ? texts->data : "", length); // without memory it is written again
-    if (history_refusal(length))
+    if (length > DRAFT_FILE_LIMIT)
         length = 0;
     if (file->fd < 0 && !length)
         return; // nothing needs no file

@@ -12,8 +12,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "app/store/history.h"
 #include "app/util/files.h"
 
+enum { DRAFT_FILE_LIMIT = HISTORY_FILE_LIMIT }; // bytes
 struct draft_file {
     char *folder; // NULL: there is no place
     char *path;   // NULL until there was something to keep
@@ -26,16 +28,18 @@ struct draft_file {
 void draft_file_begin(struct draft_file *file, const char *history_path);
 struct draft_taker {
     bool (*take)(void *context, const char *text);  // false: the text is not safe elsewhere
-    void (*stays)(void *context, const char *path); // an editor's file that is not taken over; NULL: nobody is told
+    void (*stays)(void *context, const char *path); // a file that is not taken over; NULL: nobody is told
     void *context;
 };
 // Takes over what killed chats left: each text goes to `take`, the newest of a file last, and its file goes unless that
-// returns false. What an editor had comes behind its chat's draft, unless it is the same; what is longer than the
-// history takes stays. Returns how many chats these were.
+// returns false. What an editor had comes behind its chat's draft, unless it is the same. A file with a text that is
+// longer than the history takes stays as it is. Returns how many chats were taken over.
 size_t draft_file_adopt(const struct draft_file *file, const struct draft_taker *to);
 void draft_file_find_elsewhere(const struct draft_taker *to); // tells of those that draft_file_edit_elsewhere made
 bool draft_file_holds(const struct draft_file *file, const struct bytes *texts); // those very texts
-// Makes it hold those texts, if the history would keep as much, else nothing.
+// Is one of the texts longer than the history takes, so that their file stays?
+bool draft_file_stays(const struct bytes *texts);
+// Makes it hold those texts, if they are no more than its limit, else nothing.
 void draft_file_keep(struct draft_file *file, const struct bytes *texts);
 // Makes a file for an editor, with nothing in it, which its owner removes; its name goes to `path`. -1: there is no
 // place for it.

@@ -700,7 +700,11 @@ static void close_lines(void *self)
         bool told = remember_unread(plain, &lost);
         if (lost.length)
             bytes_append(&unread, lost.data, lost.length);
-        told = prompt_close(quoted_so_far(plain), "", &lost).told && told;
+        struct recall_end end = prompt_close(quoted_so_far(plain), "", &lost);
+        told = end.told && told;
+        if (end.stays)
+            stays(plain, end.stays);
+        free(end.stays);
         for (size_t at = 0; at < unread.length; at += strlen(unread.data + at) + 1)
             if (!bytes_have_text(&lost, unread.data + at)) // the draft's file has taken it
                 say_not_sent(plain, unread.data + at);

@@ -732,7 +732,7 @@ struct prompt_draft prompt_draft(void)
 const char *prompt_with_paste(const struct prompt_draft *draft, const struct bytes *paste, struct bytes *whole)
 {
     size_t point = draft->point < draft->length ? draft->point : draft->length;
-    bool fine = paste->length && !history_refusal(draft->length + paste->length) &&
+    bool fine = paste->length && draft->length + paste->length <= DRAFT_FILE_LIMIT &&
                 bytes_append(whole, draft->text, point) && bytes_append(whole, paste->data, paste->length) &&
                 bytes_append(whole, draft->text + point, draft->length - point);
     return fine ? whole->data : draft->text;

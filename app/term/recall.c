@@ -231,7 +231,7 @@ static bool append_text(struct gathered *to, const char *text)
 {
     struct bytes *texts = &to->texts;
     size_t length = text ? strlen(text) : 0, between = length && texts->length;
-    bool room = !length || !history_refusal(texts->length + between + length);
+    bool room = texts->length + between + length <= DRAFT_FILE_LIMIT;
     to->partly = to->partly || !room;
     return !length || !room || (bytes_append(texts, "", between) && bytes_append(texts, text, length));
 }
@@ -394,7 +394,7 @@ char *recall_adopted_words(char *out, size_t size, size_t count)
 
 char *recall_stays_words(char *out, size_t size, const char *path)
 {
-    snprintf(out, size, "%s is what an editor left, and in no history: it stays there.", path);
+    snprintf(out, size, "%s has what was typed and is in no history: it stays there.", path);
     return out;
 }
 
@@ -494,17 +494,22 @@ static bool keep_typed(struct recall *recall, const char *draft, const char *beh
 struct recall_end recall_close(struct recall *recall, const char *draft, const char *behind, struct bytes *lost)
 {
     struct gathered typed = {0};
-    struct recall_end end;
+    struct recall_end end = {0};
     bool gathered = append_text(&typed, behind) && gather(recall, draft ? draft : "", &typed);
     bool safe = keep_typed(recall, draft, behind, &end.behind) && !lost->length, partly = typed.partly;
     size_t length = typed.texts.length;
     gathered = gathered && gather_older(lost, &typed);
     if (!safe && gathered)
         draft_file_keep(&recall->draft_file, &typed.texts);
+    char *path = !safe && recall->draft_file.path ? strdup(recall->draft_file.path) : NULL;
     bool kept = draft_file_end(&recall->draft_file, safe) && gathered;
     if (kept)
         sift(lost, is_had, &typed.texts);
-    end.behind = end.behind || (kept && bytes_have_text(&typed.texts, behind));
+    if (kept && draft_file_stays(&typed.texts))
+        end.stays = path;
+    else
+        free(path);
+    end.behind = end.behind || (kept && !end.stays && bytes_have_text(&typed.texts, behind));
     typed.texts.length = length; // the others are in `lost`
     end.told = safe || (gathered && (kept || find_lost(recall, &typed.texts, lost)) && !partly);
     bytes_release(&typed.texts);

@@ -16,7 +16,7 @@
 struct recall {
     // The first text that the history of later chats will lack, and why.
     void (*not_kept)(void *context, const char *why);
-    // An editor's file of an earlier chat that no history takes; NULL: nobody is told.
+    // A file of an earlier chat with what no history takes; NULL: nobody is told.
     void (*stays)(void *context, const char *path);
     void *context;
     struct history history;
@@ -34,11 +34,12 @@ struct recall {
 size_t recall_open(struct recall *recall);
 char *recall_adopted_words(char *out, size_t size, size_t count); // of drafts of such chats, for people; returns out
 enum { RECALL_STAYS_SIZE = 4200 };
-char *recall_stays_words(char *out, size_t size, const char *path); // of an editor's file, for people; returns out
+char *recall_stays_words(char *out, size_t size, const char *path); // of such a file, for people; returns out
 // What of that is lost.
 struct recall_end {
     bool told;   // what `lost` has and no more; else there is what is too long for that, or without memory
     bool behind; // the next chat has what came behind the line that left
+    char *stays; // the draft's file, as the history takes no text so long; its owner tells it and frees it. NULL: none
 };
 // What was typed and not sent goes to the history, with lines of it that were changed, or stays in its file where that
 // can't be written; `draft` is the line now, or NULL, `behind` what was typed behind the one that left, or "". `lost`

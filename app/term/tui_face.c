@@ -587,6 +587,9 @@ static bool close_prompt(struct tui *tui, struct bytes *lost)
     struct recall_end end =
         prompt_close(written(tui), behind->length ? behind->data + strspn(behind->data, " \t\n") : "", lost);
     cut_queue(tui, is_lost, lost);
+    if (end.stays)
+        recall_lose(&tui->stays, end.stays); // without memory the next chat tells it
+    free(end.stays);
     if (!end.behind)
         behind->length = 0;
     return end.told && losses.told;

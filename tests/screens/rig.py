@@ -216,11 +216,12 @@ def same_names(command, text):
 
 
 def main(tests):
-    """Runs every function of the module whose name begins with test_."""
+    """Runs every function of the module whose name begins with test_; arguments choose by part of it, or with a - leave out."""
     failed = 0
-    wanted = sys.argv[1:]
+    wanted = [word for word in sys.argv[1:] if not word.startswith("-")]
+    left_out = [word[1:] for word in sys.argv[1:] if word.startswith("-")]
     for name, test in list(tests.items()):
-        if not name.startswith("test_") or (wanted and not any(w in name for w in wanted)):
+        if not name.startswith("test_") or (wanted and not any(w in name for w in wanted)) or any(w in name for w in left_out):
             continue
         try:
             test()

@@ -173,7 +173,7 @@ def test_what_the_editor_left_and_cannot_be_read_stays():
     s = Chat("exec truncate -s 17M \"$1\"", columns=160)
     s.keys("a draft\x18\x05", "File too large; it stays there")
     left, = s.temporaries()
-    words = "%s is what an editor left, and in no history: it stays there." % left
+    words = "%s has what was typed and is in no history: it stays there." % left
     s.process.terminate()
     same(s.finish(), 143)
     expect(words.encode() in s.output[-600:], s.output[-600:])  # where it can be copied from

@@ -829,16 +829,41 @@ def test_long_drafts_are_not_lost_by_leaving():
     s = chat(env=environment(**where))
     s.keys("\x10\x10", "behind 143")  # over the /new of this chat
     s.keys("\x10\x10", "behind 0")
-    s.keys("\x15\x1b[200~%s\x1b[201~" % ("longer " * 700000), "4900000 pasted bytes]")
-    s.keys("\x03", "of this chat alone")
-    s.keys("\x10", "4900000 pasted bytes]")
-    s.send("\x04" * 2 + "\x03\x04")
-    same(s.finish(), 0)
-    s = chat(env=environment(**where))
-    s.keys("\x1b[200~%s\x1b[201~" % ("longer " * 700000), "4900000 pasted bytes]")
-    s.process.send_signal(signal.SIGTERM)
-    same(s.finish(), 143)
-    expect(b"what was typed and not sent is lost" in s.output, s.output[-300:])
+    s.send("\x15")
+    leave(s)
+
+
+def test_drafts_longer_than_the_history_takes_stay_in_their_file():
+    text = "longer " * 700000
+    for way, status in (("\x03\x04", 0), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
+        env = environment(XDG_STATE_HOME=tempfile.mkdtemp(dir=SCRATCH), **XTERM)
+        folder = os.path.join(env["XDG_STATE_HOME"], "moechat")
+
+        def kept():
+            return [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith("draft-")]
+
+        s = chat(env=env)
+        s.keys("\x1b[200~%s\x1b[201~" % text, "4900000 pasted bytes]")
+        if not status:
+            s.keys("\x03", "of this chat alone")
+            s.keys("\x10", "4900000 pasted bytes]")
+            s.send("\x03\x04")
+        else:
+            s.until(lambda s: any(os.path.getsize(path) == len(text) for path in kept()))
+            s.process.send_signal(way)
+        same(s.finish(), status)
+        path = kept()[0]
+        with open(path) as file:
+            same((len(kept()), file.read() == text), (1, True))
+        words = "%s has what was typed and is in no history: it stays there." % path
+        expect(status == -9 or words.encode() in s.output, s.output[-600:])
+        s = chat(env=env)
+        expect(os.path.basename(path).encode() in s.output and b"stays there" in s.output, s.output[-3000:])
+        leave(s)
+        os.unlink(path)
+        s = chat(env=env)
+        expect(b"stays there" not in s.output, s.output[-3000:])
+        leave(s)
 
 
 def test_a_draft_outlives_kill_9():

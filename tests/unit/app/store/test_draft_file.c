@@ -95,8 +95,8 @@ static void one_that_lives_is_left_alone(struct harness *t)
 static void what_is_sent_is_kept_no_more(struct harness *t)
 {
     struct draft_file file;
-    char *large = calloc(HISTORY_ENTRY_LIMIT + 2, 1);
-    memset(large, 'x', HISTORY_ENTRY_LIMIT + 1);
+    char *large = calloc(DRAFT_FILE_LIMIT + 2, 1);
+    memset(large, 'x', DRAFT_FILE_LIMIT + 1);
     draft_file_begin(&file, history);
     keep(&file, "a draft");
     keep(&file, "");

@@ -170,7 +170,7 @@ static void the_file_takes_all_that_the_history_does_not(struct harness *t)
 // What it has no room for stays with who tells it, and what the history has is not said to be lost.
 static void what_no_file_takes_is_told_by_itself(struct harness *t)
 {
-    static char large[HISTORY_ENTRY_LIMIT];
+    static char large[DRAFT_FILE_LIMIT];
     struct recall recall = {.not_kept = not_kept}, next = {.not_kept = not_kept};
     struct bytes lost = {0};
     memset(large, 'l', sizeof large - 1);
@@ -184,13 +184,39 @@ static void what_no_file_takes_is_told_by_itself(struct harness *t)
     CHECK(t, recall_close(&next, NULL, "", &lost).told && !lost.length);
 }
 
+static void take_path(void *context, const char *path)
+{
+    snprintf(context, 200, "%s", path);
+}
+
+// A text longer than the history takes: this end tells the file, and so does each that comes later.
+static void a_long_draft_stays_in_its_file(struct harness *t)
+{
+    char told[200] = "";
+    static char large[HISTORY_ENTRY_LIMIT + 2];
+    struct recall recall = {.not_kept = not_kept};
+    struct bytes lost = {0};
+    memset(large, 'l', sizeof large - 1);
+    recall_open(&recall);
+    struct recall_end end = recall_close(&recall, large, "behind", &lost);
+    CHECK(t, end.told && end.behind && !lost.length && end.stays);
+    for (int later = 0; later < 2; later++, told[0] = 0) {
+        struct recall next = {.not_kept = not_kept, .stays = take_path, .context = told};
+        CHECK_EQ(t, recall_open(&next), 0);
+        CHECK_STR(t, told, end.stays ? end.stays : "");
+        CHECK(t, recall_close(&next, NULL, "", &lost).told);
+    }
+    CHECK(t, end.stays && unlink(end.stays) == 0);
+    free(end.stays);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(the_draft_of_a_search_is_kept),       TEST(what_is_lost_is_told),
-        TEST(what_was_not_kept_is_tried_again),    TEST(a_draft_that_was_put_away_is_owed),
-        TEST(without_a_folder_nothing_is_kept),    TEST(the_file_takes_all_that_the_history_does_not),
-        TEST(what_no_file_takes_is_told_by_itself)};
+        TEST(the_draft_of_a_search_is_kept),        TEST(what_is_lost_is_told),
+        TEST(what_was_not_kept_is_tried_again),     TEST(a_draft_that_was_put_away_is_owed),
+        TEST(without_a_folder_nothing_is_kept),     TEST(the_file_takes_all_that_the_history_does_not),
+        TEST(what_no_file_takes_is_told_by_itself), TEST(a_long_draft_stays_in_its_file)};
     char command[100];
     if (!mkdtemp(folder) || setenv("XDG_STATE_HOME", folder, 1))
         return 2;
