@@ -44,8 +44,18 @@ static bool keep_aside(struct chat *chat, struct chat_turn *turn)
 
 void chat_cut(struct chat *chat, size_t n_turns)
 {
+    for (size_t i = n_turns; i < chat->n_turns; i++) // ascending, so that each goes behind those that are there
+        keep_aside(chat, &chat->turns[i]);
+    if (chat->n_turns > n_turns)
+        chat->n_turns = n_turns;
+}
+
+// The turns from there on, and all other branches, are forgotten.
+static void forget(struct chat *chat, size_t n_turns)
+{
     while (chat->n_turns > n_turns)
-        keep_aside(chat, &chat->turns[--chat->n_turns]);
+        turn_release(&chat->turns[--chat->n_turns]);
+    chat_prune(chat);
 }
 
 void chat_prune(struct chat *chat)
@@ -59,8 +69,7 @@ void chat_prune(struct chat *chat)
 
 void chat_release(struct chat *chat)
 {
-    chat_cut(chat, 0);
-    chat_prune(chat);
+    forget(chat, 0);
     free(chat->turns);
     bytes_release(&chat->unsent);
     *chat = (struct chat){.about = chat->about, .think = chat->think, .fed_think = chat->think};
@@ -80,8 +89,7 @@ bool chat_system_is(const struct chat *chat, const char *text, size_t length)
 
 void chat_clear(struct chat *chat)
 {
-    chat_cut(chat, chat_system(chat) ? 1 : 0);
-    chat_prune(chat);
+    forget(chat, chat_system(chat) ? 1 : 0);
     bytes_release(&chat->unsent);
     chat->tried = (struct turn_parts){0};
 }

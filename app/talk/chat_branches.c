@@ -20,12 +20,29 @@ static const struct chat_turn *other(const struct chat *chat, int64_t number)
     return NULL;
 }
 
-const struct chat_turn *chat_find(const struct chat *chat, int64_t number)
+// Of the conversation; its numbers ascend but where a last message has none, or the system message was set again.
+static const struct chat_turn *own(const struct chat *chat, int64_t number)
 {
-    for (size_t i = 0; i < chat->n_turns && number != PART_NONE; i++)
+    size_t low = 0, high = chat->n_turns;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (chat->turns[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < chat->n_turns && chat->turns[low].number == number)
+        return &chat->turns[low];
+    for (size_t i = 0; i < chat->n_turns; i++)
         if (chat->turns[i].number == number)
             return &chat->turns[i];
-    return number == PART_NONE ? NULL : other(chat, number);
+    return NULL;
+}
+
+const struct chat_turn *chat_find(const struct chat *chat, int64_t number)
+{
+    const struct chat_turn *found = number != PART_NONE ? other(chat, number) : NULL;
+    return found || number == PART_NONE ? found : own(chat, number);
 }
 
 // What a turn stands behind: what was said before it, but PART_NONE where that is a system message.
@@ -49,8 +66,8 @@ bool chat_is_first(const struct chat *chat, const struct chat_turn *turn)
 
 static bool is_beside(const struct chat *chat, const struct chat_turn *turn, const struct chat_turn *candidate)
 {
-    return candidate->role == turn->role && candidate->said != turn->said && chat_is_first(chat, candidate) &&
-           place_of(chat, candidate) == place_of(chat, turn);
+    return candidate->role == turn->role && candidate->said != turn->said &&
+           place_of(chat, candidate) == place_of(chat, turn) && chat_is_first(chat, candidate);
 }
 
 const struct chat_turn *chat_last_answer(const struct chat *chat)
@@ -67,12 +84,13 @@ const struct chat_turn *chat_last_answer(const struct chat *chat)
     return NULL;
 }
 
-static struct chat_rank rank_among(const struct chat *chat, const struct chat_turn *turn)
+// From the i-th turn on, those of other branches behind those of the conversation.
+static struct chat_rank rank_among(const struct chat *chat, const struct chat_turn *turn, size_t from)
 {
     struct chat_rank rank = {.count = 1};
     if (turn->role == TOK_SYSTEM || turn->number == PART_NONE)
         return rank;
-    for (size_t i = 0; i < chat->n_turns + chat->n_others; i++) {
+    for (size_t i = from; i < chat->n_turns + chat->n_others; i++) {
         const struct chat_turn *one = i < chat->n_turns ? &chat->turns[i] : &chat->others[i - chat->n_turns];
         bool beside = one != turn && one->number != PART_NONE && is_beside(chat, turn, one);
         rank.count += beside;
@@ -83,13 +101,13 @@ static struct chat_rank rank_among(const struct chat *chat, const struct chat_tu
 
 struct chat_rank chat_rank(const struct chat *chat, size_t turn)
 {
-    return rank_among(chat, &chat->turns[turn]);
+    return rank_among(chat, &chat->turns[turn], chat->n_turns); // no two of the conversation are beside each other
 }
 
 struct chat_rank chat_rank_of(const struct chat *chat, int64_t number)
 {
     const struct chat_turn *turn = chat_find(chat, number);
-    return turn ? rank_among(chat, turn) : (struct chat_rank){0};
+    return turn ? rank_among(chat, turn, 0) : (struct chat_rank){0};
 }
 
 bool chat_last_choice(const struct chat *chat, size_t *turn)
@@ -240,8 +258,9 @@ static bool go(struct chat *chat, int64_t number)
         chat->others = others;
         chat->others_room = room;
         turns = others = NULL;
-        while (chat->n_turns > same)
-            chat_put_aside(chat, &chat->turns[--chat->n_turns]);
+        for (size_t i = same; i < chat->n_turns; i++)
+            chat_put_aside(chat, &chat->turns[i]);
+        chat->n_turns = same;
     }
     for (size_t i = same; fine && i < n; i++)
         chat->turns[chat->n_turns++] = take(chat, way[i]);

@@ -144,13 +144,10 @@ static bool export_json(struct bytes *line, const struct export_head *head, cons
     return json_out_render(&out, line);
 }
 
-// Is what this turn says in the conversation?
-static bool is_own(const struct chat *chat, const struct chat_turn *turn)
+static int by_number(const void *a, const void *b)
 {
-    bool own = false;
-    for (size_t n = 0; n < chat->n_turns; n++)
-        own = own || chat->turns[n].said == turn->said;
-    return own;
+    const int64_t *x = a, *y = b;
+    return *x < *y ? -1 : *x > *y;
 }
 
 // Of other branches' turns those that say something else than was said, by what they follow, in their order: looked for
@@ -162,7 +159,15 @@ struct follower {
 struct followers {
     struct follower *items;
     size_t n;
+    int64_t *own; // what the conversation says, ascending
+    size_t n_own;
 };
+
+// Is what this turn says in the conversation?
+static bool is_own(const struct followers *found, const struct chat_turn *turn)
+{
+    return bsearch(&turn->said, found->own, found->n_own, sizeof *found->own, by_number);
+}
 
 static int by_what_was_said(const void *a, const void *b)
 {
@@ -174,16 +179,21 @@ static int by_what_was_said(const void *a, const void *b)
 
 static bool find_followers(const struct chat *chat, struct followers *found)
 {
-    found->n = 0;
-    found->items = calloc(chat->n_others + 1, sizeof *found->items);
-    for (size_t i = 0; found->items && i < chat->n_others; i++) {
+    *found = (struct followers){.items = calloc(chat->n_others + 1, sizeof *found->items),
+                                .own = calloc(chat->n_turns + 1, sizeof *found->own)};
+    if (!found->items || !found->own)
+        return false;
+    for (size_t i = 0; i < chat->n_turns; i++)
+        found->own[found->n_own++] = chat->turns[i].said;
+    qsort(found->own, found->n_own, sizeof *found->own, by_number);
+    for (size_t i = 0; i < chat->n_others; i++) {
         const struct chat_turn *turn = &chat->others[i], *before = chat_find(chat, turn->after);
-        if (before && chat_is_first(chat, turn) && !is_own(chat, turn))
+        if (before && chat_is_first(chat, turn) && !is_own(found, turn))
             found->items[found->n++] = (struct follower){before->said, turn};
     }
     if (found->n)
         qsort(found->items, found->n, sizeof *found->items, by_what_was_said);
-    return found->items != NULL;
+    return true;
 }
 
 // The first of them that follows that one.
@@ -231,15 +241,16 @@ static bool export_others(struct bytes *out, enum export_format format, const st
     bool fine = find_followers(chat, &followers);
     for (size_t i = 0; i < chat->n_others && fine; i++) {
         const struct chat_turn *turn = &chat->others[i], *before = chat_find(chat, turn->after);
-        if (!chat_is_first(chat, turn) || is_own(chat, turn)) // it is there already
+        if (!chat_is_first(chat, turn) || is_own(&followers, turn)) // it is there already
             continue;
-        if (before && !is_own(chat, before) && first_behind(&followers, before) == turn) // goes on what was begun
+        if (before && !is_own(&followers, before) && first_behind(&followers, before) == turn) // goes on what was begun
             continue;
         fine = export_fork(out, format, before);
         for (; turn && fine; turn = first_behind(&followers, turn))
             fine = export_message(out, format, 1, turn->role, &turn->text);
     }
     free(followers.items);
+    free(followers.own);
     return fine;
 }
 
