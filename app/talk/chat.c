@@ -578,7 +578,7 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
 
 size_t chat_undo(struct chat *chat, size_t n)
 {
-    size_t taken = 0;
+    size_t taken = 0, left = chat->n_turns;
     int64_t end = chat_last(chat);
     // What was taken back before and still follows is ahead together with this.
     bool ahead = chat->undid && chat->undone != end && chat_end_behind(chat, end) == chat->undone;
@@ -586,13 +586,12 @@ size_t chat_undo(struct chat *chat, size_t n)
         chat->undid = true;
         chat->undone = chat->turns[chat->n_turns - 1].number;
     }
-    while (taken < n && chat_exchanges(chat)) {
-        size_t last = chat->n_turns - 1;
-        while (chat->turns[last].role != TOK_USER)
-            last--;
-        chat_cut(chat, last);
-        taken++;
-    }
+    for (size_t i = left; taken < n && i > 0; i--)
+        if (chat->turns[i - 1].role == TOK_USER) {
+            left = i - 1;
+            taken++;
+        }
+    chat_cut(chat, left);
     return taken;
 }
 
@@ -686,7 +685,8 @@ void chat_feed_anew(struct chat *chat)
 
 bool chat_timeline(const struct chat *chat, struct tok_ids *ids)
 {
-    for (size_t i = 0; i < first_unfed(chat); i++)
+    size_t n = first_unfed(chat);
+    for (size_t i = 0; i < n; i++)
         if (!copy_ids(ids, chat->turns[i].ids.ids, chat->turns[i].ids.count))
             return false;
     return true;

@@ -93,8 +93,41 @@ static void no_session_is_made_up_to_be_slow(struct harness *t)
     free(parts);
 }
 
+// Where each of its turns stands is asked when the screen opens, its ids when the worker has it, and all of it is taken
+// back and forgotten in the end.
+static void a_long_conversation_takes_as_long_as_it_is(struct harness *t)
+{
+    enum { PARTS = 40000 };
+    struct part *parts = calloc(PARTS, sizeof *parts);
+    if (!CHECK(t, parts != NULL))
+        return;
+    for (uint32_t i = 0; i < PARTS; i++)
+        parts[i] = (struct part){.number = i, .after = (int64_t)i - 1, .role = i % 2 ? TOK_ASSISTANT : TOK_USER};
+    struct chat chat = {0};
+    struct tok_ids ids = {0};
+    clock_t began = clock();
+    size_t alone = 0;
+    CHECK(t, chat_restore(&chat, parts, PARTS));
+    for (size_t i = 0; i < chat.n_turns; i++)
+        alone += chat_rank(&chat, i).count == 1;
+    CHECK_EQ(t, alone, PARTS);
+    CHECK(t, chat_timeline(&chat, &ids));
+    CHECK_EQ(t, chat_undo(&chat, PARTS), PARTS / 2);
+    CHECK_EQ(t, chat.n_others, PARTS);
+    CHECK(t, chat_find(&chat, PARTS - 1) == &chat.others[PARTS - 1]);
+    chat_release(&chat);
+    CHECK(t, chat_restore(&chat, parts, PARTS));
+    chat_release(&chat);
+    double seconds = (double)(clock() - began) / CLOCKS_PER_SEC;
+    if (!CHECK(t, seconds < 1))
+        printf("    %.2f s of the processor\n", seconds);
+    tok_ids_release(&ids);
+    free(parts);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(in_any_order), TEST(no_session_is_made_up_to_be_slow)};
+    static const struct harness_test tests[] = {TEST(in_any_order), TEST(no_session_is_made_up_to_be_slow),
+                                                TEST(a_long_conversation_takes_as_long_as_it_is)};
     return HARNESS_RUN(tests, argc, argv);
 }
