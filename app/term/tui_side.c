@@ -116,28 +116,29 @@ static const char *history_words(bool kept)
 }
 
 // What the editor has written becomes the draft, or goes to the history where it failed, as :cq of vi asks for. Where
-// it was killed it may have come to half of it: the draft as it was is in the history then. False: nothing takes what
-// is in the file.
+// it was killed it may have come to half of it, and where it left nothing that may be a mistake: the draft as it was is
+// in the history then. False: nothing takes what is in the file.
 static bool take_edited(struct tui *tui, const struct edit_end *end, const struct edited *edited, struct bytes *text)
 {
     const struct bytes *before = &edited->before;
-    if (!*end->why) {
-        take_text(tui, text);
-    } else if (!tidy_text(tui, text)) {
+    bool empty = !tidy_text(tui, text), old = before->length && (*end->why || empty);
+    if (*end->why && empty) {
         tui_notice(tui, "%s; draft unchanged", end->why);
-    } else if (!end->killed) {
+    } else if (*end->why && !end->killed) {
         bool kept = prompt_remember_other(text->data);
         tui_notice(tui, "%s, %s has what it wrote%s; draft unchanged", end->why, kept ? "the history" : edited->path,
                    kept ? " (Up)" : "");
         return kept;
     } else {
-        bool kept = !before->length || prompt_remember_other(before->data);
+        bool kept = !old || prompt_remember_other(before->data);
         if (!kept) // told when the chat ends
             recall_lose(&tui->unkept, before->data);
         take_text(tui, text);
-        if (before->length)
+        if (empty && old)
+            tui_notice(tui, "the editor left nothing; %s has the draft (Up)", history_words(kept));
+        else if (old)
             tui_notice(tui, "%s, the draft is what it wrote; %s has the old one (Up)", end->why, history_words(kept));
-        else
+        else if (*end->why)
             tui_notice(tui, "%s, the draft is what it wrote", end->why);
     }
     return true;

@@ -169,6 +169,14 @@ def test_a_file_that_was_not_changed_leaves_the_draft_as_it_is():
     same(s.history(), ["first\\nsecond\\n"])
 
 
+def test_an_editor_that_leaves_nothing_leaves_the_draft_in_the_history():
+    for script in (": > \"$1\"", "echo > \"$1\""):
+        s = Chat(script)
+        s.keys("a draft\x18\x05", "the editor left nothing; the history has the draft (Up)")
+        s.keys("\x1b[A", "> a draft")
+        same(s.left(), ["a draft"])
+
+
 def test_what_the_editor_left_and_cannot_be_read_stays():
     s = Chat("exec truncate -s 17M \"$1\"", columns=160)
     s.keys("a draft\x18\x05", "File too large; it stays there")
