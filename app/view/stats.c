@@ -86,7 +86,7 @@ static void print_rooms(FILE *out, const struct stats *stats)
     if (stats->rooms[0].share < 0)
         return;
     fputs("  hit curve        answers' hits, were the experts that were unused longest given up first (LRU), from an "
-          "empty cache on, so that an expert's first use is a miss:",
+          "empty cache on, so that an expert's first use is a miss (sizes rounded up, as --expert-cache needs them):",
           out);
     for (int i = 0; i < stats->n_rooms; i++) {
         const struct stats_room *room = &stats->rooms[i];
