@@ -103,15 +103,19 @@ void chat_count_anew(struct chat *chat)
 
 static bool insert_turn(struct chat *chat, size_t at, enum tok_role role, const struct tok_turn *what)
 {
-    struct chat_turn *grown = realloc(chat->turns, (chat->n_turns + 1) * sizeof *grown);
-    if (!grown)
-        return false;
-    chat->turns = grown;
+    if (chat->n_turns == chat->turns_room) {
+        size_t room = 2 * chat->turns_room + 4;
+        struct chat_turn *grown = realloc(chat->turns, room * sizeof *grown);
+        if (!grown)
+            return false;
+        chat->turns = grown;
+        chat->turns_room = room;
+    }
     struct chat_turn turn = {.role = role, .number = PART_NONE, .after = PART_NONE};
     if (!bytes_append(&turn.text, what->text, what->length))
         return false;
-    memmove(grown + at + 1, grown + at, (chat->n_turns - at) * sizeof *grown);
-    grown[at] = turn;
+    memmove(chat->turns + at + 1, chat->turns + at, (chat->n_turns - at) * sizeof *chat->turns);
+    chat->turns[at] = turn;
     chat->n_turns++;
     return true;
 }

@@ -43,13 +43,13 @@ struct chat_place {
 
 // Zero-initialise.
 struct chat {
-    struct chat_turn *turns; // the first may be the system's, then user and assistant alternate
-    size_t n_turns;
-    struct chat_turn *others;     // of other branches, ascending by number, each after one that is there
-    size_t n_others, others_room; // of that many
-    uint32_t next_number;         // of the next part
-    uint32_t asked;               // the first of the request under way
-    bool system_set;              // since a message was last kept, which feeds it: wherever one goes, it goes along
+    struct chat_turn *turns;    // the first may be the system's, then user and assistant alternate
+    size_t n_turns, turns_room; // of that many
+    struct chat_turn *others;   // of other branches, ascending by number, each after one that is there
+    size_t n_others, others_room;
+    uint32_t next_number; // of the next part
+    uint32_t asked;       // the first of the request under way
+    bool system_set;      // since a message was last kept, which feeds it: wherever one goes, it goes along
     bool undid;                   // since something was last said
     int64_t undone;               // where the last undos began, those one after the other being one; if there was one
     struct bytes unsent; // the last message, if its turn was refused or stopped before it was noted; data NULL: no

@@ -237,7 +237,8 @@ static bool go(struct chat *chat, int64_t number)
     for (const struct chat_turn *turn = chat_find(chat, number); turn; turn = chat_find(chat, turn->after))
         n++;
     int64_t *way = calloc(n + 1, sizeof *way);
-    struct chat_turn *turns = calloc(n + chat->n_turns + 1, sizeof *turns);
+    size_t turns_room = n + chat->n_turns + 1;
+    struct chat_turn *turns = calloc(turns_room, sizeof *turns);
     size_t room = n + chat->n_turns + chat->n_others + 1;
     struct chat_turn *others = calloc(room, sizeof *others);
     bool fine = n && way && turns && others;
@@ -255,6 +256,7 @@ static bool go(struct chat *chat, int64_t number)
         free(chat->turns);
         free(chat->others);
         chat->turns = turns;
+        chat->turns_room = turns_room;
         chat->others = others;
         chat->others_room = room;
         turns = others = NULL;
