@@ -253,20 +253,25 @@ int term_exit_status(int signal_number)
     return 0;
 }
 
+static void release_signal(int number)
+{
+    bool restores = number == SIGQUIT && term.is_raw;
+    if (!is_ignored(number))
+        catch_with(number, restores ? on_fatal : SIG_DFL, restores ? (int)SA_RESETHAND : 0);
+}
+
 void term_release_signals(void)
 {
-    for (size_t i = 0; i < TERM_STOPS; i++) {
-        bool restores = term_stops[i] == SIGQUIT && term.is_raw;
-        if (!is_ignored(term_stops[i]))
-            catch_with(term_stops[i], restores ? on_fatal : SIG_DFL, restores ? (int)SA_RESETHAND : 0);
-    }
+    for (size_t i = 0; i < TERM_STOPS; i++)
+        release_signal(term_stops[i]);
 }
 
 void term_hurry_signals(void)
 {
-    term_release_signals();
-    catch_with(SIGTERM, SIG_IGN, 0);
+    catch_with(SIGTERM, SIG_IGN, 0); // at no moment deadly: the second may come at any
     catch_with(SIGHUP, SIG_IGN, 0);
+    release_signal(SIGINT);
+    release_signal(SIGQUIT);
     alarm(0); // one more may have come just before
 }
 
@@ -301,18 +306,6 @@ bool term_remember(void)
         if (!is_ignored(fatal[i]) && term.kept[fatal[i]].sa_handler != on_signal)
             catch_with(fatal[i], on_fatal, (int)SA_RESETHAND);
     return true;
-}
-
-bool term_raw(bool pastes)
-{
-    term.keys = false;
-    return term_remember() && (term.is_raw || set_raw(pastes));
-}
-
-bool term_raw_keys(void)
-{
-    term.keys = true;
-    return term_remember() && (term.is_raw || set_raw(true));
 }
 
 int term_signal_of(char key)
@@ -372,6 +365,27 @@ bool term_is_anothers(void)
     return in_background();
 }
 
+// Whoever ends us sends SIGCONT after it, as timeout(1) does, and only once: coming between a look at what was asked and
+// the stop, it would find us running, and nobody would wake us then. So the stop is asked for first, and held: SIGCONT
+// takes it back.
+static void stop_unless_asked_to_end(void)
+{
+    sigset_t held, before, pending;
+    sigemptyset(&held);
+    sigaddset(&held, SIGTTOU);
+    for (size_t i = 0; i < TERM_STOPS; i++)
+        sigaddset(&held, term_stops[i]);
+    pthread_sigmask(SIG_BLOCK, &held, &before);
+    kill(0, SIGTTOU);
+    bool ends = is_asked_to_end();
+    sigpending(&pending);
+    for (size_t i = 0; i < TERM_STOPS; i++)
+        ends |= term_stops[i] != SIGINT && sigismember(&pending, term_stops[i]) == 1;
+    if (ends)
+        signal(SIGTTOU, SIG_IGN); // forgets the one that is held
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 bool term_await(void)
 {
     while (in_background()) {
@@ -379,7 +393,7 @@ bool term_await(void)
             return false;
         term.came[SIGCONT] = 0;
         moe_clock_stop();
-        kill(0, SIGTTOU);
+        stop_unless_asked_to_end();
         moe_clock_go_on();
         if (!term_signal_pending(SIGCONT))
             poll(NULL, 0, TICK_MS); // another thread may take it
@@ -387,6 +401,27 @@ bool term_await(void)
             return !is_asked_to_end(); // nothing stops us, as where no shell would continue us: reading will tell
     }
     return true;
+}
+
+static bool take_raw(bool keys, bool pastes)
+{
+    term.keys = keys;
+    if (!term_remember())
+        return false;
+    if (term.is_raw)
+        return true;
+    term_await(); // else setting it stops us, in a way that whoever ends us may miss
+    return set_raw(pastes);
+}
+
+bool term_raw(bool pastes)
+{
+    return take_raw(false, pastes);
+}
+
+bool term_raw_keys(void)
+{
+    return take_raw(true, true);
 }
 
 void term_suspend(void)
