@@ -365,9 +365,9 @@ bool term_is_anothers(void)
     return in_background();
 }
 
-// Whoever ends us sends SIGCONT after it, as timeout(1) does, and only once: coming between a look at what was asked and
-// the stop, it would find us running, and nobody would wake us then. So the stop is asked for first, and held: SIGCONT
-// takes it back.
+// Whoever ends us sends SIGCONT after it, as timeout(1) does, and only once: coming between a look at what was asked
+// and the stop, it would find us running, and nobody would wake us then. So the stop is asked for first, and held:
+// SIGCONT takes it back.
 static void stop_unless_asked_to_end(void)
 {
     sigset_t held, before, pending;
