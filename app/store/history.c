@@ -275,6 +275,8 @@ static int append_line(struct history *history, const char *path, const struct b
         code = files_write(fd, "\n", 1);
     if (code == 0)
         code = files_write(fd, line->data, line->length);
+    bool undone = code == 0 || size < 0 || ftruncate(fd, size) == 0;
+    (void)undone; // else half of an entry stays, and the next begins a line of its own
     close(fd);
     return code;
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -239,6 +240,31 @@ static void a_lock_that_stays_is_not_waited_for(struct harness *t)
     history_release(&history);
 }
 
+// What did not fit on the disk leaves nothing behind that the next start would take for an entry.
+static void a_full_disk_leaves_no_half(struct harness *t)
+{
+    const char *path = path_of("full");
+    struct rlimit before, short_of;
+    struct history history = {0};
+    CHECK_EQ(t, history_add(&history, path, "before", 6), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before);
+    short_of = before;
+    short_of.rlim_cur = 12; // 7 are there
+    setrlimit(RLIMIT_FSIZE, &short_of);
+    CHECK_EQ(t, history_add(&history, path, "does not fit", 12), EFBIG);
+    setrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, SIG_DFL);
+    CHECK_EQ(t, history_load(&history, path), 0);
+    CHECK_EQ(t, history.count, 1);
+    CHECK_EQ(t, history_add(&history, path, "behind", 6), 0);
+    CHECK_EQ(t, history_load(&history, path), 0);
+    CHECK_EQ(t, history.count, 2);
+    CHECK_STR(t, history.entries[0], "before");
+    CHECK_STR(t, history.entries[1], "behind");
+    history_release(&history);
+}
+
 static void has_a_place(struct harness *t)
 {
     char want[128];
@@ -264,6 +290,7 @@ int main(int argc, char **argv)
         TEST(there_and_back), TEST(what_is_not_kept), TEST(adds_and_loads),
         TEST(hostile_files),  TEST(is_written_anew),  TEST(few_long_ones_are_kept),
         TEST(side_by_side),   TEST(has_a_place),      TEST(a_lock_that_stays_is_not_waited_for),
+        TEST(a_full_disk_leaves_no_half),
     };
     if (!mkdtemp(folder))
         return 1;
