@@ -13,7 +13,7 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void matvec(const struct args_matmul a, const
 }
 #endif
 
-// Groups: x over rows, y over matrices. Each norms x for itself, the first where it is wanted, the others into scratch.
+// Groups: x over rows, y over matrices. Each norms x for itself.
 #if USES & USE_PRODUCTS && BUILD_PARTS & PART_VECTORS
 __kernel GROUP_SIZE(TEAM_ITEMS, 1) void norm_matvecs(const struct args_norm_matvecs a, const struct tiling t,
                                                      __global const uchar *norms, __global const float *x,
@@ -34,18 +34,14 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void norm_matvecs(const struct args_norm_matv
     if (get_group_id(0) * t.rows_per_group >= m.out_dim)
         return;
     struct normed_row row = {(__global const float *)(norms + a.norm), m.in_dim, a.eps, a.plus_one};
-    __global float *own = scratch + (ulong)(k * t.n_groups + get_group_id(0)) * t.scratch_stride;
-    if (k == 0 && get_group_id(0) == 0)
-        own = normed + a.normed_offset;
-    x += a.in_offset;
-    norm_row(&row, x, own, TEAM_ITEMS, sums);
-    barrier(CLK_GLOBAL_MEM_FENCE);
     __global const uchar *matrix = k == 0 ? matrix0 : k == 1 ? matrix1 : k == 2 ? matrix2 : matrix3;
     __global float *y = k == 0   ? y0 + a.out_offset[0]
                         : k == 1 ? y1 + a.out_offset[1]
                         : k == 2 ? y2 + a.out_offset[2]
                                  : y3 + a.out_offset[3];
-    team_matvec(&m, TEAM_SHARE(t.rows_per_group), matrix, own, &space, 0, y);
+    struct team_normed to = {k == 0 ? normed + a.normed_offset : 0,
+                             scratch + (ulong)(k * t.n_groups + get_group_id(0)) * t.scratch_stride, sums};
+    team_norm_matvec(&m, TEAM_SHARE(t.rows_per_group), &row, x + a.in_offset, &to, matrix, &space, y);
 }
 #endif
 

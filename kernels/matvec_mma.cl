@@ -83,29 +83,35 @@ struct stage_source {
     uint plus_one;
 };
 
-// Some fours of x, every STAGE_ITEMS-th; behind the last one that again.
-INLINE void stage_fetch(const struct stage_source *from, uint base, uint n_fours, float4 *v)
+// Some fours of a row, every STAGE_ITEMS-th; behind the last one that again.
+INLINE void stage_load(__global const float *row, uint base, uint n_fours, float4 *v)
 {
     uint i = base + get_local_id(0);
-    if (((ulong)from->x & 15) == 0) {
+    if (((ulong)row & 15) == 0) {
         UNROLL
         for (uint k = 0; k < STAGE_FOURS; k++)
-            v[k] = ((__global const float4 *)from->x)[min(i + k * STAGE_ITEMS, n_fours - 1)];
+            v[k] = ((__global const float4 *)row)[min(i + k * STAGE_ITEMS, n_fours - 1)];
     } else {
         UNROLL
         for (uint k = 0; k < STAGE_FOURS; k++)
-            v[k] = vload4(min(i + k * STAGE_ITEMS, n_fours - 1), from->x);
+            v[k] = vload4(min(i + k * STAGE_ITEMS, n_fours - 1), row);
     }
+}
+
+INLINE void stage_fetch(const struct stage_source *from, uint base, uint n_fours, float4 *v)
+{
+    float4 w[STAGE_FOURS];
+    stage_load(from->x, base, n_fours, v);
+    if (from->weight)
+        stage_load(from->weight, base, n_fours, w);
     UNROLL
     for (uint k = 0; k < STAGE_FOURS; k++)
         v[k] *= from->scale;
     if (!from->weight)
         return;
     UNROLL
-    for (uint k = 0; k < STAGE_FOURS; k++) {
-        float4 w = ((__global const float4 *)from->weight)[min(i + k * STAGE_ITEMS, n_fours - 1)];
-        v[k] = (from->plus_one ? 1.0f + w : w) * v[k];
-    }
+    for (uint k = 0; k < STAGE_FOURS; k++)
+        v[k] = (from->plus_one ? 1.0f + w[k] : w[k]) * v[k];
 }
 
 INLINE float4 stage_sizes(float4 sizes, const float4 *v)
@@ -166,13 +172,35 @@ INLINE float stage_pairs(const struct stage_source *from, uint n_fours, __local 
     return as_float((exponent - 14) << 23);
 }
 
-INLINE struct stage_source plain_source(__global const float *x)
+#ifndef TOKEN_PROGRAM
+// What a group multiplies: a row as it is, or what its norm makes of it, which each group makes for itself.
+struct team_x {
+    struct stage_source from;
+    struct normed_row norm; // weight NULL: none
+    __local float *sums;    // NORM_SUMS
+};
+
+INLINE struct team_x plain_x(__global const float *x)
 {
-    struct stage_source from = {x, 0, 1, 0};
+    struct team_x plain = {{x, 0, 1, 0}, {0, 0, 0, 0}, 0};
+    return plain;
+}
+
+// The norm's scale takes a while: a group asks for its first weights before. All come together.
+INLINE void team_scale(struct team_x *x)
+{
+    if (x->norm.weight)
+        x->from.scale = row_scale(&x->norm, x->from.x, TEAM_ITEMS, x->sums);
+}
+
+INLINE struct stage_source source_from(struct stage_source from, uint first)
+{
+    from.x += first;
+    if (from.weight)
+        from.weight += first;
     return from;
 }
 
-#ifndef TOKEN_PROGRAM
 // What the lanes of a row have of its dot product, for team_sum.
 INLINE void put_dots(float2 dots, __local struct team_space *space)
 {
@@ -254,7 +282,7 @@ INLINE void span_add(const struct kind_row *rows, uint n, uint four, __local con
 #ifndef TOKEN_PROGRAM
 // The dot products of the group's rows with x. A warp has every TEAM_WARPS-th block, one that it multiplies with and one that
 // comes.
-INLINE void team_dots(const struct kind_row *rows, uint in_dim, __global const float *x, __local struct team_space *space)
+INLINE void team_dots(const struct kind_row *rows, uint in_dim, struct team_x *x, __local struct team_space *space)
 {
     uint warp = get_local_id(0) / 32, turn = 0;
     uint n_spans = in_dim / 256;
@@ -262,12 +290,13 @@ INLINE void team_dots(const struct kind_row *rows, uint in_dim, __global const f
     if (warp < n_spans)
         span_copy(rows, warp, space->near[warp][0]);
     table_fill(space->table);
+    team_scale(x);
     uint n = warp;
     for (uint first = 0; first < n_spans; first += CHUNK_INPUTS / 256) {
         uint end = min(n_spans, first + CHUNK_INPUTS / 256);
         if (first > 0)
             barrier(CLK_LOCAL_MEM_FENCE); // the chunk before has been used
-        struct stage_source from = plain_source(x + first * 256);
+        struct stage_source from = source_from(x->from, first * 256);
         float scale = stage_pairs(&from, (end - first) * 64, space);
         barrier(CLK_LOCAL_MEM_FENCE);
         float2 sums = 0;
@@ -392,7 +421,7 @@ INLINE struct near_place warp_place(uint n_fours, uint warps, uint in_dim, bool 
 
 #if NEAR && !defined(TOKEN_PROGRAM)
 // The dot products of the group's rows with x, of which this lane has two: its parts, left in space->sums.
-INLINE void team_dots(const struct kind_row *rows, uint in_dim, __global const float *x, __local struct team_space *space)
+INLINE void team_dots(const struct kind_row *rows, uint in_dim, struct team_x *x, __local struct team_space *space)
 {
     uint item = get_local_id(0), n_pieces = in_dim / PIECE_INPUTS, n = item / 32 * WARP_PIECES;
     struct near_place place = warp_place(min(in_dim / 4, (uint)CHUNK_FOURS), TEAM_WARPS, in_dim,
@@ -402,11 +431,12 @@ INLINE void team_dots(const struct kind_row *rows, uint in_dim, __global const f
         near_copy(rows, n, n_pieces, 0, &place);
     if (item < ZERO_PLACES)
         space->x[ZEROS + item] = 0;
+    team_scale(x);
     for (uint first = 0; first < n_pieces; first += CHUNK_PIECES) {
         uint end = min(n_pieces, first + CHUNK_PIECES);
         if (first > 0)
             barrier(CLK_LOCAL_MEM_FENCE); // the chunk before has been used
-        struct stage_source from = plain_source(x + first * PIECE_INPUTS);
+        struct stage_source from = source_from(x->from, first * PIECE_INPUTS);
         float scale = stage_pairs(&from, (end - first) * (PIECE_INPUTS / 4), space);
         barrier(CLK_LOCAL_MEM_FENCE);
         float2 sums = 0;
@@ -424,7 +454,7 @@ INLINE void team_dots(const struct kind_row *rows, uint in_dim, __global const f
 #elif !defined(TOKEN_PROGRAM)
 // The dot products of the group's rows with x, of which this lane has two: its parts, left in space->sums. `whole` of
 // kind_row, which is the same for all.
-INLINE void team_dots_of(const struct kind_row *rows, const bool whole, uint in_dim, __global const float *x,
+INLINE void team_dots_of(const struct kind_row *rows, const bool whole, uint in_dim, struct team_x *x,
                          __local struct team_space *space)
 {
     uint item = get_local_id(0);
@@ -443,7 +473,9 @@ INLINE void team_dots_of(const struct kind_row *rows, const bool whole, uint in_
         team_fetch(&lane, end, &now);
         if (first > 0)
             barrier(CLK_LOCAL_MEM_FENCE); // the chunk before has been used
-        struct stage_source from = plain_source(x + first * PIECE_INPUTS);
+        else
+            team_scale(x);
+        struct stage_source from = source_from(x->from, first * PIECE_INPUTS);
         float scale = stage_pairs(&from, end * (PIECE_INPUTS / 4), space);
         barrier(CLK_LOCAL_MEM_FENCE);
         float2 sums = 0;
@@ -459,7 +491,7 @@ INLINE void team_dots_of(const struct kind_row *rows, const bool whole, uint in_
     put_dots(dots, space);
 }
 
-INLINE void team_dots(const struct kind_row *rows, uint in_dim, __global const float *x, __local struct team_space *space)
+INLINE void team_dots(const struct kind_row *rows, uint in_dim, struct team_x *x, __local struct team_space *space)
 {
     table_fill(space->table);
     if (get_local_id(0) < ZERO_PLACES)
@@ -479,7 +511,7 @@ INLINE void team_dots(const struct kind_row *rows, uint in_dim, __global const f
 
 // TEAM_MMA_ROWS of n_out rows from first_row on, times x, into y or added to it.
 INLINE void team_rows(const struct args_matrix *m, uint first_row, uint n_out, __global const uchar *matrix,
-                      __global const float *x, __local struct team_space *space, uint add, __global float *y)
+                      struct team_x *x, __local struct team_space *space, uint add, __global float *y)
 {
     uint item = get_local_id(0);
     uint first = get_group_id(0) * TEAM_MMA_ROWS;
@@ -497,13 +529,27 @@ INLINE void team_rows(const struct args_matrix *m, uint first_row, uint n_out, _
 INLINE void team_matvec(const struct args_matrix *m, uint n, __global const uchar *matrix, __global const float *x,
                         __local struct team_space *space, uint add, __global float *y)
 {
-    team_rows(m, 0, m->out_dim, matrix, x, space, add, y);
+    struct team_x plain = plain_x(x);
+    team_rows(m, 0, m->out_dim, matrix, &plain, space, add, y);
+}
+
+// x normed on its way; of the row for others all groups write shares.
+INLINE void team_norm_matvec(const struct args_matrix *m, uint n, const struct normed_row *norm, __global const float *x,
+                             const struct team_normed *to, __global const uchar *matrix, __local struct team_space *space,
+                             __global float *y)
+{
+    struct team_x own = {{x, norm->weight, 1, norm->plus_one}, *norm, to->sums};
+    team_rows(m, 0, m->out_dim, matrix, &own, space, 0, y);
+    uint stride = (m->out_dim + TEAM_MMA_ROWS - 1) / TEAM_MMA_ROWS * TEAM_ITEMS;
+    for (uint i = get_group_id(0) * TEAM_ITEMS + get_local_id(0); to->row && i < m->in_dim; i += stride)
+        to->row[i] = weight_at(norm, i) * (x[i] * own.from.scale);
 }
 
 INLINE void team_heads(const struct args_matrix *m, uint first_row, uint n_out, __global const uchar *matrix,
                        __global const float *x, __local struct team_space *space, __global float *y)
 {
-    team_rows(m, first_row, n_out, matrix, x, space, 0, y);
+    struct team_x plain = plain_x(x);
+    team_rows(m, first_row, n_out, matrix, &plain, space, 0, y);
 }
 
 // Half of the group's rows are gate's, the others up's.
@@ -515,7 +561,8 @@ INLINE void team_swiglu(const struct args_matrix *gate, const struct args_matrix
     uint first = get_group_id(0) * (TEAM_MMA_ROWS / 2);
     uint row = min(first + item % 32 / 4, gate->out_dim - 1);
     const struct kind_row rows[2] = {kind_row_of(gate, matrices, row), kind_row_of(up, matrices, row)};
-    team_dots(rows, gate->in_dim, x, space);
+    struct team_x plain = plain_x(x);
+    team_dots(rows, gate->in_dim, &plain, space);
     if (item < TEAM_MMA_ROWS / 2 && first + item < gate->out_dim)
         y[first + item] = swiglu(team_sum(space->sums, item), team_sum(space->sums, item + TEAM_MMA_ROWS / 2), limits);
 }

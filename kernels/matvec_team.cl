@@ -409,6 +409,17 @@ INLINE void team_matvec(const struct args_matrix *m, uint n, __global const ucha
     y[o] = add ? y[o] + sum : sum;
 }
 
+// The same of x normed, by each group for itself; of the row for others by the first.
+INLINE void team_norm_matvec(const struct args_matrix *m, uint n, const struct normed_row *norm, __global const float *x,
+                             const struct team_normed *to, __global const uchar *matrix, __local struct team_space *space,
+                             __global float *y)
+{
+    __global float *own = to->row && get_group_id(0) == 0 ? to->row : to->own;
+    norm_row(norm, x, own, TEAM_ITEMS, to->sums);
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    team_matvec(m, n, matrix, own, space, 0, y);
+}
+
 // A group's TEAMS * n rows of silu(gate x) * (up x) into y; n is 1 or TEAM_ROWS / 2. A team's first n rows are gate's,
 // then come as many of up.
 INLINE void team_swiglu(const struct args_matrix *gate, const struct args_matrix *up, uint n,

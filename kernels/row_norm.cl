@@ -33,6 +33,13 @@ struct normed_row {
     uint plus_one;
 };
 
+// Where a work-group of a GPU leaves a row that it has normed for its own products.
+struct team_normed {
+    __global float *row; // for others, who want it once; NULL: they get it from other groups
+    __global float *own; // the group's
+    __local float *sums; // NORM_SUMS
+};
+
 static float weight_at(const struct normed_row *row, uint i)
 {
     float weight = row->weight[i];

@@ -409,7 +409,7 @@ static void heads_are_near(struct harness *t)
         }
 }
 
-// ---- gate and up, of one kind and of two: in one launch or apart, of one token, of experts, of many tokens
+// ---- a norm on the way to two matrices is one before them, to the bit
 
 static int same_numbers(struct rig *rig, const char *what, gpu_buf *a, gpu_buf *b)
 {
@@ -420,6 +420,56 @@ static int same_numbers(struct rig *rig, const char *what, gpu_buf *a, gpu_buf *
     free(x), free(y);
     return good;
 }
+
+static int check_normed(struct rig *rig, const struct known *k, uint32_t in_dim, uint32_t at)
+{
+    enum { OUT = 37 };
+    gpu *g = rig->g;
+    float *x = random_floats(at + in_dim, 41), *weight = random_floats(at + in_dim, 42),
+          *blank = poisoned(OUT + in_dim);
+    gpu_buf *in = upload(g, x, (at + in_dim) * 4), *norm = upload(g, weight, (at + in_dim) * 4);
+    gpu_buf *normed[] = {upload(g, blank, in_dim * 4), upload(g, blank, in_dim * 4)}, *out[4], *matrix[2];
+    struct args_norm_matvecs a = {.norm = 4 * at, .n = 2, .in_offset = at, .eps = 1e-5f, .plus_one = at == 0};
+    struct args_rmsnorm before = {
+        .weight = 4 * at, .n_rows = 1, .dim = in_dim, .in_offset = at, .eps = 1e-5f, .plus_one = a.plus_one};
+    gpu_op_rmsnorm(g, &before, norm, in, normed[0]);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct test_matrices m = build(k, i ? 5 : OUT, in_dim, 1);
+        matrix[i] = upload(g, m.bytes, m.size);
+        out[i] = upload(g, blank, OUT * 4);
+        out[2 + i] = upload(g, blank, OUT * 4);
+        a.matrix[i] = m.at[0];
+        gpu_op_matvec(g, &(struct args_matmul){.matrix = m.at[0], .n_rows = 1}, matrix[i], normed[0], out[i]);
+        free(m.bytes);
+    }
+    gpu_op_norm_matvecs(g, &a,
+                        &(struct gpu_norm_matvecs_bufs){norm, in, normed[1], {matrix[0], matrix[1]}, {out[2], out[3]}});
+    int good = same_numbers(rig, "the normed row", normed[0], normed[1]) &
+               same_numbers(rig, "the first matrix", out[0], out[2]) & same_numbers(rig, "the second", out[1], out[3]);
+    if (!good)
+        printf("    %s: %s of %u inputs\n", rig->label, kind_name(k->m.kind), in_dim);
+    for (uint32_t i = 0; i < 4; i++)
+        gpu_buf_free(out[i]);
+    for (uint32_t i = 0; i < 2; i++)
+        gpu_buf_free(normed[i]), gpu_buf_free(matrix[i]);
+    gpu_buf_free(in), gpu_buf_free(norm);
+    free(x), free(weight), free(blank);
+    return good;
+}
+
+static void norms_on_the_way(struct harness *t)
+{
+    for (unsigned d = 0; d < rigs.n; d++)
+        for (unsigned i = 0; i < n_known; i++) {
+            if (!is_tried(&rigs.items[d], &all[i]))
+                continue;
+            open_kind(&rigs.items[d], &all[i]);
+            CHECK(t, check_normed(&rigs.items[d], &all[i], 256, 7));
+            CHECK(t, check_normed(&rigs.items[d], &all[i], 4864, 0)); // more than a chunk of x
+        }
+}
+
+// ---- gate and up, of one kind and of two: in one launch or apart, of one token, of experts, of many tokens
 
 static void check_swiglu(struct harness *t, struct rig *rig, const struct known *k, const struct known *other)
 {
@@ -531,6 +581,7 @@ int main(int argc, char **argv)
     static const struct harness_test tests[] = {
         TEST(weights_are_as_known), TEST(products_are_near),    TEST(packed_rows_have_room),
         TEST(heads_are_near),       TEST(swiglus_of_two_kinds), TEST(what_was_not_opened_is_refused),
+        TEST(norms_on_the_way),
     };
     setvbuf(stdout, NULL, _IOLBF, 0);
     // The shapes side by side, each in a process of its own: nearly all of the time is one thread that compiles.
