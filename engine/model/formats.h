@@ -15,7 +15,7 @@ struct formats {
 };
 
 // Of the resident matrices, which may be loaded without a device, and the routed experts of all layers. USE_TOKEN: of
-// at most MOST_TOKEN_KINDS, those with which most of a token's launches can be merged.
+// at most two kinds, those with which most of a token's launches can be merged.
 void formats_of(const struct package *package, const struct weights *weights, struct formats *formats);
 
 #endif
