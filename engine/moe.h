@@ -403,6 +403,9 @@ int moe_model_measure_reads(const moe_model *model, const struct moe_raw_reads *
 // The copy's ceiling: pieces of an expert's size from page-locked memory, several on their way. 0: none is needed, the
 // device shares our memory.
 int moe_model_measure_copies(moe_model *model, double seconds, double *bytes_per_s, struct moe_err *err);
+// The device's own copy, the best of a few rounds, in bytes read and written a second: what its memory allows kernels.
+// It takes half a gigabyte beside the model, on a GPU two. 0: it could not be measured, for there was no room.
+double moe_model_measure_device(moe_model *model);
 // What the expert caches reach by themselves: random experts fetched as tokens fetch them, a layer's at a time and the
 // next layer's before those are waited for where there is room, and nothing computed with them. Changes what the caches
 // hold. Ends early when no expert is left to fetch.

@@ -11,7 +11,6 @@
 #include "app/subcommands/cmd.h"
 #include "app/util/files.h"
 #include "app/util/format.h"
-#include "kernels/gpu.h"
 #include "app/figures/figures_json.h"
 #include "app/util/json_out.h"
 #include "app/view/plan_words.h"
@@ -21,8 +20,7 @@
 #include "app/util/report.h"
 #include "app/term/term.h"
 
-// Copies far larger than any cache; a GPU's must also last longer than a launch.
-enum { MAX_RUNS = 1000, COPY_BYTES = 256 << 20, COPY_BYTES_GPU = 1 << 30, COPY_ROUNDS = 4, COPY_REPEATS = 4 };
+enum { MAX_RUNS = 1000 };
 
 struct bench {
     const struct options *options;
@@ -71,37 +69,6 @@ static int measure_once(struct bench *bench, size_t run)
     bench->tally = tally_between(&before, &after);
     bench->tally.ahead += before.prefetched - before.used - before.wasted; // in this run they are used, or wasted
     return 0;
-}
-
-// The device's copy: the best of a few rounds, in bytes read plus written a second. 0: could not be measured.
-static double measure_copy(const char *selector)
-{
-    struct gpu_error err;
-    struct gpu_options gpu_options = {.selector = selector};
-    gpu *g = gpu_open(&gpu_options, &err);
-    if (!g)
-        return 0;
-    const struct gpu_info *info = gpu_describe(g);
-    uint64_t bytes = info->kind == GPU_KIND_GPU ? COPY_BYTES_GPU : COPY_BYTES;
-    if (bytes > info->max_alloc_bytes / 8)
-        bytes = info->max_alloc_bytes / 8;
-    struct args_copy args = {.bytes = bytes / 64 * 64};
-    gpu_buf *from = gpu_buf_new(g, args.bytes, &err), *to = gpu_buf_new(g, args.bytes, &err);
-    double best = 0;
-    for (int round = 0; round < COPY_ROUNDS && from && to; round++) {
-        uint64_t began = format_clock_ns();
-        for (int i = 0; i < COPY_REPEATS; i++) // in a row, so that waiting for the device counts once
-            gpu_op_copy(g, &args, from, to);
-        if (gpu_finish(g, &err))
-            break;
-        double rate = json_out_rate(COPY_REPEATS * 2 * args.bytes, format_clock_ns() - began);
-        if (round > 0 && rate > best) // the first touches the memory and builds the kernel
-            best = rate;
-    }
-    gpu_buf_free(from);
-    gpu_buf_free(to);
-    gpu_close(g);
-    return best;
 }
 
 static int print_result(struct bench *bench)
@@ -184,7 +151,7 @@ static int measure(struct bench *bench)
         progress_clear(&bench->progress);
         report("%s", moe_model_notice(bench->model));
     }
-    bench->copy_rate = measure_copy(bench->options->model.device);
+    bench->copy_rate = moe_model_measure_device(bench->model);
     int code = make_ids(bench) ? 0 : backend_fail(&bench->err, MOE_NO_MEMORY, "no memory for the token ids");
     size_t runs = bench->options->asked.runs;
     for (size_t run = 0; run <= runs && code == 0; run++) {

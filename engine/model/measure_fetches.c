@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // How fast the expert store is by itself: experts are fetched as tokens fetch them, a layer's at a time and the next
-// layer's before those are waited for, and nothing is computed with them. And the copy that bounds it.
+// layer's before those are waited for, and nothing is computed with them.
 #include <stdlib.h>
 
 #include "engine/base/clock.h"
@@ -8,7 +8,7 @@
 #include "engine/base/err.h"
 #include "engine/model/model.h"
 
-enum { MOST_AT_ONCE = 2, COPIES_AT_ONCE = 8 }; // requests; pieces
+enum { MOST_AT_ONCE = 2 }; // requests
 
 struct fetches {
     moe_model *model;
@@ -126,36 +126,4 @@ int moe_model_measure_fetches(moe_model *model, const struct moe_fetches *how, d
         free(f.under_way[i].places);
     free(f.ids);
     return code;
-}
-
-// ---- The copy
-// --------------------------------------------------------------------------------------------------------
-
-int moe_model_measure_copies(moe_model *model, double seconds, double *bytes_per_s, struct moe_err *err)
-{
-    gpu *g = model->gpu;
-    uint64_t piece = package_slot_bytes(&model->package), done = 0;
-    uint64_t numbers[COPIES_AT_ONCE] = {0};
-    struct gpu_error device;
-    *bytes_per_s = 0;
-    if (gpu_describe(g)->shares_host_memory || gpu_describe(g)->maps_host_memory)
-        return MOE_OK;
-    gpu_buf *to = gpu_buf_new(g, piece, &device);
-    char *from = to ? gpu_host_alloc(g, COPIES_AT_ONCE * piece, &device) : NULL;
-    if (!from) {
-        gpu_buf_free(to);
-        return moe_fail_gpu(err, &device);
-    }
-    uint64_t began = clock_ns(), until = began + (uint64_t)(seconds * 1e9);
-    for (; clock_ns() < until && !gpu_failed(g); done++) {
-        uint64_t *number = &numbers[done % COPIES_AT_ONCE];
-        gpu_copy_wait(g, *number);
-        *number = gpu_copy(g, to, 0, from + done % COPIES_AT_ONCE * piece, piece);
-    }
-    for (int i = 0; i < COPIES_AT_ONCE; i++)
-        gpu_copy_wait(g, numbers[i]);
-    *bytes_per_s = (double)(done * piece) * 1e9 / (double)(clock_ns() - began);
-    gpu_host_free(g, from);
-    gpu_buf_free(to);
-    return gpu_check(g, &device) ? moe_fail_gpu(err, &device) : MOE_OK;
 }
