@@ -39,38 +39,20 @@ static char *trim(char *text)
     return text;
 }
 
-// Of a flag: is it set? False: neither.
-static bool read_flag(const char *value, bool *set)
-{
-    static const char *const words[][2] = {{"yes", "no"}, {"true", "false"}, {"on", "off"}, {"1", "0"}};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        for (int no = 0; no < 2; no++)
-            if (strcmp(value, words[i][no]) == 0) {
-                *set = !no;
-                return true;
-            }
-    return false;
-}
-
 static bool take_setting(struct options *options, char *name, const char *value, struct option_set *seen,
                          struct options_error *error)
 {
     for (char *c = name; *c; c++)
         *c = *c == '_' ? '-' : *c;
     const struct option_row *row = option_find(name, strlen(name));
-    bool set = true;
     if (!row || !is_setting(row))
         return option_refuse(error, "unknown setting \"%.40s\"", name);
     size_t at = (size_t)(row - options_table);
     if (option_set_has(seen, at))
         return option_refuse(error, "%s is set twice", name);
     option_set_add(seen, at);
-    if (row->kind == KIND_FLAG && !read_flag(value, &set))
-        return option_refuse(error, "%s takes yes or no, not \"%.40s\"", name, value);
     struct options elsewhere = *options; // checks also what this command has no use for
-    bool wanted = set && !option_set_has(&options->given, at) && (row->commands & (1u << options->command));
-    if (!set)
-        return true;
+    bool wanted = !option_set_has(&options->given, at) && (row->commands & (1u << options->command));
     if (!option_store(wanted ? options : &elsewhere, row, name, value, error))
         return false;
     if (wanted)

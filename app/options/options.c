@@ -170,7 +170,20 @@ static bool parse_budget(const struct option_row *row, const char *value, uint64
     return true;
 }
 
-// Reads a value into the row's field. Messages name the option `as` the user wrote it.
+// What says whether a flag is set. False: it says neither.
+static bool parse_flag(const char *value, bool *set)
+{
+    static const char *const words[][2] = {{"yes", "no"}, {"true", "false"}, {"on", "off"}, {"1", "0"}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        for (int no = 0; no < 2; no++)
+            if (strcmp(value, words[i][no]) == 0) {
+                *set = !no;
+                return true;
+            }
+    return false;
+}
+
+// Reads a value into the row's field; a flag without one is set. Messages name the option `as` the user wrote it.
 static bool store_value(void *field, const struct option_row *row, const char *as, const char *value,
                         struct options_error *error)
 {
@@ -182,6 +195,8 @@ static bool store_value(void *field, const struct option_row *row, const char *a
     uint32_t chosen;
     switch (row->kind) {
     case KIND_FLAG:
+        if (value && !parse_flag(value, &yes))
+            return option_refuse(error, "%s takes yes or no, not \"%.60s\"", as, value);
         memcpy(field, &yes, sizeof yes);
         return true;
     case KIND_STRING:
@@ -360,10 +375,9 @@ static bool read_environment(struct options *options, struct options_error *erro
         const char *value = row->variable ? getenv(row->variable) : NULL;
         bool wanted =
             value && *value && !option_set_has(&options->given, i) && (row->commands & (1u << options->command));
-        if (wanted && !(row->kind == KIND_FLAG && strcmp(value, "0") == 0) &&
-            !option_store(options, row, row->variable, value, error))
+        if (wanted && !option_store(options, row, row->variable, value, error))
             return false;
-        if (wanted && option_set_has(&options->given, i))
+        if (wanted)
             option_set_add(&options->from_environment, i);
     }
     return true;

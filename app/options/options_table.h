@@ -49,7 +49,8 @@ const char *option_choice_name(const struct option_row *row, uint64_t value); //
 const char *option_source(const struct setting_sources *sources, const struct option_row *row);
 // Prints the value of the row's field: as what option_store reads.
 void option_print_value(FILE *out, const struct option_row *row, const void *field);
-// Reads a value into the row's field and marks it as given. Messages name the option `as` the user wrote it.
+// Reads a value into the row's field and marks it as given; a flag takes yes or no, and NULL for yes. Messages name the
+// option `as` the user wrote it.
 bool option_store(struct options *options, const struct option_row *row, const char *as, const char *value,
                   struct options_error *error);
 __attribute__((format(printf, 2, 3))) bool option_refuse(struct options_error *error, const char *format, ...);

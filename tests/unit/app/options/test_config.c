@@ -35,7 +35,7 @@ static void reads_settings(struct harness *t)
                  o.model.expert_cache == UINT64_C(2) << 30 && !o.talk.no_session);
     CHECK(t, o.talk.face.color == COLOR_NEVER && o.talk.kv_cap == 0);
     CHECK_STR(t, o.talk.system, "Be brief = short.");
-    CHECK(t, options_given(&o, "temp") && !options_given(&o, "no-session"));
+    CHECK(t, options_given(&o, "temp") && options_given(&o, "no-session") && !options_given(&o, "ascii"));
     CHECK(t, read_config(&o, "", "", &text, &e) && o.talk.temp == 0.6);
     CHECK(t, read_config(&o, "", "\xEF\xBB\xBFtemp = 0.2\n", &text, &e) && o.talk.temp == 0.2);
     bytes_release(&text);
@@ -50,6 +50,17 @@ static void flag_and_environment_win(struct harness *t)
     CHECK(t, read_config(&o, "--temp 0.1", "temp = 0.2\ntop-p = 0.3\nmin-p = 0.4\n", &text, &e));
     CHECK(t, o.talk.temp == 0.1 && o.talk.top_p == 0.5 && o.talk.min_p == 0.4);
     unsetenv("MOECHAT_TOP_P");
+    static const char *const words[][2] = {{"yes", "no"}, {"true", "false"}, {"on", "off"}, {"1", "0"}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        setenv("MOECHAT_PLAIN", words[i][1], 1);
+        setenv("MOECHAT_ASCII", words[i][0], 1);
+        setenv("MOECHAT_BELL", "", 1); // as if it were not set
+        CHECK(t, read_config(&o, "", "plain = yes\nascii = no\nbell = yes\n", &text, &e));
+        CHECK(t, !o.talk.face.plain && o.talk.face.ascii && o.talk.face.bell);
+    }
+    unsetenv("MOECHAT_PLAIN");
+    unsetenv("MOECHAT_ASCII");
+    unsetenv("MOECHAT_BELL");
     CHECK(t, read_config(&o, "info", "temp = 0.2\n", &text, &e) && o.talk.temp == 0.6); // info has no use for it
     CHECK(t, !read_config(&o, "info", "temp = hot\n", &text, &e));                      // but says what is wrong
     bytes_release(&text);
@@ -87,7 +98,7 @@ static void mistakes_have_a_place(struct harness *t)
 static void prints_what_it_reads(struct harness *t)
 {
     static const char text[] = "temp = 0.1\nexpert-cache = all\nkv = f32\nseed = 18446744073709551615\nplain = yes\n"
-                               "model = /a b/c\n";
+                               "bell = no\nmodel = /a b/c\n";
     struct options first, second;
     struct options_error e;
     struct bytes one = {0}, two = {0};
@@ -101,6 +112,7 @@ static void prints_what_it_reads(struct harness *t)
     CHECK(t, strstr(printed[0], "# from the configuration file\ntemp = 0.1\n") != NULL);
     CHECK(t, strstr(printed[0], "# by default: the model's, else 0.95\n#top-p = 0.95\n") != NULL);
     CHECK(t, strstr(printed[0], "#context = 0\n") != NULL);
+    CHECK(t, strstr(printed[0], "# from the configuration file\nbell = no\n") != NULL);
     CHECK(t, read_config(&second, "", printed[0], &two, &e));
     CHECK(t, second.talk.temp == first.talk.temp && second.model.expert_cache == first.model.expert_cache &&
                  second.model.kv == first.model.kv);

@@ -195,6 +195,13 @@ static void flag_beats_environment_beats_default(struct harness *t)
     CHECK(t, parse(&o, "chat", &e) && !o.talk.face.plain);
     setenv("MOECHAT_PLAIN", "1", 1);
     CHECK(t, parse(&o, "chat", &e) && o.talk.face.plain);
+    setenv("MOECHAT_NO_SESSION", "no", 1);
+    CHECK(t, parse(&o, "chat", &e) && !o.talk.no_session);
+    setenv("MOECHAT_NO_SESSION", "nein", 1);
+    CHECK(t, !parse(&o, "chat", &e));
+    CHECK_STR(t, e.text, "MOECHAT_NO_SESSION takes yes or no, not \"nein\"");
+    CHECK(t, parse(&o, "--no-session", &e) && o.talk.no_session); // the flag goes before it
+    unsetenv("MOECHAT_NO_SESSION");
     unsetenv("MOECHAT_TEMP");
     unsetenv("MOECHAT_MODEL");
     unsetenv("MOECHAT_PLAIN");
