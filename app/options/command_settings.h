@@ -10,7 +10,7 @@
 enum shell { SHELL_NONE, SHELL_BASH, SHELL_ZSH, SHELL_FISH };
 
 struct command_settings {
-    const char *operand; // info's folder, convert's source, help's topic, the verb of sessions or bench
+    const char *operand; // info's folder, convert's source, help's topic, run's prompt, the verb of sessions or bench
     const char *more[2]; // that the verb is about; convert's target
     const char *config;
     bool help, version, print_config;

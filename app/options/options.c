@@ -365,6 +365,9 @@ static bool parse_option(struct options *options, int argc, char **argv, int *at
             return option_refuse(error, "%s needs a value: %s %s", as, as, row->argument);
         value = argv[++*at];
     }
+    if (options->command == COMMAND_RUN && options->asked.operand && strcmp(row->name, "prompt") == 0)
+        return option_refuse(error, "%s is a second prompt, beside \"%.60s\"; use one of them", as,
+                             options->asked.operand);
     return option_store(options, row, as, value, error);
 }
 
@@ -439,6 +442,8 @@ static bool take_operand(struct options *options, const char *word, struct optio
                              : find_command(word, &other) ? "the command comes first"
                                                           : "use moechat run, for a prompt");
     const char *name = model ? "model" : "prompt";
+    if (!model)
+        options->asked.operand = word;
     return option_store(options, find_row(name, strlen(name), 0), name, word, error);
 }
 

@@ -93,6 +93,13 @@ static void takes_what_other_programs_take(struct harness *t)
     CHECK(t, !parse(&o, "run What now?", &e)); // the shell took it apart
     CHECK(t, strstr(e.text, "quote the prompt") != NULL);
     CHECK(t, !parse(&o, "run -p What now?", &e));
+    CHECK_STR(t, e.text, "unexpected argument \"now?\"; quote the prompt, and give a model by -m");
+    CHECK(t, !parse(&o, "run What -p now?", &e)); // whichever comes first
+    CHECK_STR(t, e.text, "-p is a second prompt, beside \"What\"; use one of them");
+    CHECK(t, !parse(&o, "run models/demo What --prompt=now?", &e));
+    CHECK_STR(t, e.text, "--prompt is a second prompt, beside \"What\"; use one of them");
+    CHECK(t, parse(&o, "run models/demo -p What", &e));
+    CHECK_STR(t, o.asked.prompt, "What");
     CHECK(t, !parse(&o, "models/demo models/demo", &e));
     CHECK(t, !parse(&o, "-m models/demo models/demo", &e));
     CHECK(t, !parse(&o, "eval models/demo", &e));
