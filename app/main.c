@@ -179,7 +179,7 @@ int main(int argc, char **argv)
     }
     struct bytes config = {0};
     bool asks = !options.asked.version && !options.asked.help && options.command != COMMAND_HELP;
-    if (asks && !config_load(&options, &config, &error)) {
+    if (asks && !(config_load(&options, &config, &error) && options_settle(&options, &error))) {
         report("%s", error.text);
         bytes_release(&config);
         return STATUS_USAGE;

@@ -604,6 +604,25 @@ bool options_typed(const struct options *options, const char *name)
            !option_set_has(&options->from_config, at);
 }
 
+bool options_settle(struct options *options, struct options_error *error)
+{
+    const struct talk_settings *talk = &options->talk;
+    const char *asked = talk->session ? "--session" : talk->go_on ? "--continue" : NULL;
+    const char *against = talk->session && talk->go_on                               ? "--continue"
+                          : talk->no_session && options_typed(options, "no-session") ? "--no-session"
+                                                                                     : NULL;
+    if (asked && against)
+        return option_refuse(error, "the command line has both %s and %s; use one of them", asked, against);
+    if (!asked || !talk->no_session)
+        return true;
+    static const char name[] = "no-session";
+    const struct option_row *row = option_find(name, strlen(name));
+    size_t at = (size_t)(row - options_table);
+    copy_row(&options->from_environment, &(struct option_set){0}, at);
+    copy_row(&options->from_config, &(struct option_set){0}, at);
+    return option_store(options, row, name, "no", error);
+}
+
 const char *options_command_name(enum command command)
 {
     return options_commands[command].name;

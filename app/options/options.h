@@ -46,6 +46,9 @@ struct options_error {
 void options_defaults(struct options *options);
 // Reads argv and then, for what argv left open, the environment. False: *error says what is wrong (exit with 2).
 bool options_parse(struct options *options, int argc, char **argv, struct options_error *error);
+// Once all sources are read: a session that the command line asks for goes before what the others say of saving none.
+// False: the command line asks for two of --session, --continue and --no-session, and *error says so.
+bool options_settle(struct options *options, struct options_error *error);
 // Was the option (by its long name) given?
 bool options_given(const struct options *options, const char *name);
 bool options_typed(const struct options *options, const char *name); // on the command line

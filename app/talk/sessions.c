@@ -141,8 +141,6 @@ bool sessions_choose(struct store *store, const struct talk_settings *settings, 
     *choice = (struct sessions_choice){0};
     *error = (struct store_error){0};
     bool asked = settings->session || settings->go_on;
-    if ((settings->session && settings->go_on) || (settings->no_session && asked))
-        return store_fail(error, STORE_NAME, "--session, --continue and --no-session cannot be used together"), false;
     if (settings->no_session || (!asked && !otherwise))
         return true;
     if (!store_init(store, NULL)) {

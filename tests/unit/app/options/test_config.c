@@ -66,6 +66,54 @@ static void flag_and_environment_win(struct harness *t)
     bytes_release(&text);
 }
 
+// --session and --continue, which are only typed, go before a no-session that is not.
+static void a_session_that_is_typed_wins(struct harness *t)
+{
+    static const struct {
+        const char *arguments, *variable, *file, *refusal; // NULL: taken
+        bool saves;
+    } cases[] = {
+        {"-s foo", "", "no-session = yes\n", NULL, true},
+        {"-c", "", "no-session = yes\n", NULL, true},
+        {"run -s foo", "yes", "", NULL, true},
+        {"-c", "1", "no-session = yes\n", NULL, true},
+        {"--no-session", "no", "no-session = no\n", NULL, false},
+        {"", "yes", "no-session = no\n", NULL, false},
+        {"", "no", "no-session = yes\n", NULL, true},
+        {"info", "yes", "no-session = yes\n", NULL, true}, // has no use for it
+        {"-s foo --no-session", "", "", "the command line has both --session and --no-session; use one of them", false},
+        {"--no-session -c", "no", "", "the command line has both --continue and --no-session; use one of them", false},
+        {"-c -s foo", "", "", "the command line has both --session and --continue; use one of them", false},
+        {"-c -s foo", "yes", "", "the command line has both --session and --continue; use one of them", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct options o;
+        struct options_error e = {""};
+        struct bytes text = {0};
+        setenv("MOECHAT_NO_SESSION", cases[i].variable, 1);
+        CHECK(t, read_config(&o, cases[i].arguments, cases[i].file, &text, &e));
+        CHECK_EQ(t, options_settle(&o, &e), !cases[i].refusal);
+        CHECK_STR(t, e.text, cases[i].refusal ? cases[i].refusal : "");
+        if (!cases[i].refusal && !CHECK_EQ(t, o.talk.no_session, !cases[i].saves))
+            printf("    case %zu\n", i);
+        bytes_release(&text);
+    }
+    setenv("MOECHAT_NO_SESSION", "yes", 1);
+    struct options o;
+    struct options_error e;
+    struct bytes text = {0};
+    char *printed = NULL;
+    size_t size;
+    CHECK(t, read_config(&o, "-s foo", "no-session = yes\n", &text, &e) && options_settle(&o, &e));
+    unsetenv("MOECHAT_NO_SESSION");
+    FILE *out = open_memstream(&printed, &size);
+    config_print(out, &o);
+    fclose(out);
+    CHECK(t, strstr(printed, "# from the command line\nno-session = no\n") != NULL);
+    free(printed);
+    bytes_release(&text);
+}
+
 static void mistakes_have_a_place(struct harness *t)
 {
     static const char *const cases[][2] = {
@@ -199,8 +247,10 @@ static void finds_the_file(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(reads_settings),       TEST(flag_and_environment_win), TEST(mistakes_have_a_place),
-        TEST(prints_what_it_reads), TEST(prints_for_people),        TEST(finds_the_file),
+        TEST(reads_settings),        TEST(flag_and_environment_win),
+        TEST(mistakes_have_a_place), TEST(a_session_that_is_typed_wins),
+        TEST(prints_what_it_reads),  TEST(prints_for_people),
+        TEST(finds_the_file),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
