@@ -119,15 +119,21 @@ bool config_load(struct options *options, struct bytes *text, struct options_err
     return fine;
 }
 
-// As they are printed: a newline is \n then.
+// Would trim take nothing off it?
+static bool is_trimmed(const char *text)
+{
+    return *text && !isspace((unsigned char)*text) && !isspace((unsigned char)text[strlen(text) - 1]);
+}
+
+// As they are printed: a newline is \n then, a tab \t.
 static bool texts_fit(const struct texts *texts)
 {
     char line[TEXTS_SIZE];
     size_t length = 0;
     for (const char *c = texts->line; *c; c++)
-        line[length++] = *c == '\n' ? ' ' : *c;
+        line[length++] = *c == '\n' || *c == '\t' ? '\\' : *c;
     line[length] = 0;
-    return is_printable(line);
+    return is_printable(line) && (!length || is_trimmed(line));
 }
 
 // Can a line hold the value as it is?
@@ -138,8 +144,7 @@ static bool fits_a_line(const struct options *options, const struct option_row *
         return texts_fit((const struct texts *)(const void *)((const char *)options + row->offset));
     if (row->kind == KIND_STRING)
         memcpy(&text, (const char *)options + row->offset, sizeof text);
-    return !text || (is_printable(text) && *text && !isspace((unsigned char)*text) &&
-                     !isspace((unsigned char)text[strlen(text) - 1]));
+    return !text || (is_printable(text) && is_trimmed(text));
 }
 
 void config_print(FILE *out, const struct options *options)

@@ -215,6 +215,40 @@ static void prints_for_people(struct harness *t)
     }
 }
 
+// What a line would lose is not written into one: the blanks at the ends of it.
+static void says_what_a_line_cannot_hold(struct harness *t)
+{
+    static const struct {
+        const char *stop;
+        bool fits;
+    } cases[] = {{" You:, x", false}, {"x ", false},  {" ", false},    {"a, ", false},
+                 {"a b", true},       {"a, b", true}, {"\tx\n", true}, {"\t ", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct options o, again;
+        struct options_error e;
+        struct bytes none = {0}, file = {0};
+        char *printed = NULL;
+        size_t size;
+        CHECK(t, read_config(&o, "--stop x --dry-sequence-breakers x", "", &none, &e));
+        snprintf(o.talk.stop.line, sizeof o.talk.stop.line, "%s", cases[i].stop);
+        snprintf(o.talk.dry_breakers.line, sizeof o.talk.dry_breakers.line, "%s", cases[i].stop);
+        FILE *out = open_memstream(&printed, &size);
+        config_print(out, &o);
+        fclose(out);
+        CHECK_EQ(t, strstr(printed, "a line can't hold its value\n#stop = \n") == NULL, cases[i].fits);
+        CHECK_EQ(t, strstr(printed, "a line can't hold its value\n#dry-sequence-breakers = \n") == NULL, cases[i].fits);
+        CHECK(t, read_config(&again, "", printed, &file, &e));
+        char value[2][TEXTS_SIZE + 40];
+        struct talk_settings before = options_talk(&o), after = options_talk(&again);
+        options_get(value[0], sizeof value[0], &before, "stop", false, &e);
+        options_get(value[1], sizeof value[1], &after, "stop", false, &e);
+        CHECK_STR(t, value[1], cases[i].fits ? value[0] : "none");
+        free(printed);
+        bytes_release(&none);
+        bytes_release(&file);
+    }
+}
+
 static void finds_the_file(struct harness *t)
 {
     char folder[] = "/tmp/moechat-config-XXXXXX", command[128];
@@ -250,7 +284,7 @@ int main(int argc, char **argv)
         TEST(reads_settings),        TEST(flag_and_environment_win),
         TEST(mistakes_have_a_place), TEST(a_session_that_is_typed_wins),
         TEST(prints_what_it_reads),  TEST(prints_for_people),
-        TEST(finds_the_file),
+        TEST(finds_the_file),        TEST(says_what_a_line_cannot_hold),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
