@@ -355,9 +355,9 @@ static bool parse_option(struct options *options, int argc, char **argv, int *at
     if (row->kind == KIND_FLAG) {
         if (*rest && find_foreign(word))
             return refuse_unknown(options, as, name, error);
-        if (*rest)
-            return option_refuse(error, "%s takes no value", as);
-        return option_store(options, row, as, NULL, error);
+        bool takes = !*rest || (is_long && row->variable); // what another source may say can be taken back
+        return takes ? option_store(options, row, as, *rest ? rest + 1 : NULL, error)
+                     : option_refuse(error, "%s takes no value", as);
     }
     const char *value = is_long && *rest == '=' ? rest + 1 : !is_long && *rest ? rest : NULL;
     if (!value) {

@@ -137,14 +137,20 @@ void option_print_value(FILE *out, const struct option_row *row, const void *fie
     }
 }
 
+// A flag that the environment or the file may have set, which =no takes back.
+static bool has_other_source(const struct option_row *row)
+{
+    return row->kind == KIND_FLAG && row->variable;
+}
+
 // What it means begins at the column `second`, and with `whole` it is a line, however long.
 static void print_row(FILE *out, const struct option_row *row, int second, bool whole)
 {
     char letter[8] = "    ";
     if (row->letter)
         snprintf(letter, sizeof letter, "-%c, ", row->letter);
-    int column =
-        fprintf(out, "  %s--%s%s%s", letter, row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+    const char *argument = row->argument ? row->argument : has_other_source(row) ? "[=no]" : "";
+    int column = fprintf(out, "  %s--%s%s%s", letter, row->name, row->argument ? " " : "", argument);
     if (column + 2 > second)
         column = fprintf(out, "\n") - 1;
     fprintf(out, "%*s", second - column, "");
@@ -228,6 +234,8 @@ bool options_dump(FILE *out, const char *format)
         fprintf(out, "Fl -%s", row->name);
         if (row->argument)
             fprintf(out, " Ar %s", row->argument);
+        if (has_other_source(row))
+            fputs(" Ns Op = Ns Cm no", out);
         fputc('\n', out);
         print_sentences(out, row->help);
         if (row->variable)

@@ -202,12 +202,20 @@ static void flag_beats_environment_beats_default(struct harness *t)
     CHECK(t, parse(&o, "chat", &e) && !o.talk.face.plain);
     setenv("MOECHAT_PLAIN", "1", 1);
     CHECK(t, parse(&o, "chat", &e) && o.talk.face.plain);
+    CHECK(t, parse(&o, "chat --plain=no --mouse=yes", &e) && !o.talk.face.plain && o.talk.face.mouse);
+    CHECK(t, parse(&o, "chat --plain --plain=no", &e) && !o.talk.face.plain);
+    CHECK(t, !parse(&o, "chat --plain=nein", &e));
+    CHECK_STR(t, e.text, "--plain takes yes or no, not \"nein\"");
+    CHECK(t, !parse(&o, "chat --plain=", &e));
+    CHECK(t, !parse(&o, "chat --continue=no", &e)); // has no other source
+    CHECK_STR(t, e.text, "--continue takes no value");
     setenv("MOECHAT_NO_SESSION", "no", 1);
     CHECK(t, parse(&o, "chat", &e) && !o.talk.no_session);
     setenv("MOECHAT_NO_SESSION", "nein", 1);
     CHECK(t, !parse(&o, "chat", &e));
     CHECK_STR(t, e.text, "MOECHAT_NO_SESSION takes yes or no, not \"nein\"");
     CHECK(t, parse(&o, "--no-session", &e) && o.talk.no_session); // the flag goes before it
+    CHECK(t, parse(&o, "--no-session=no", &e) && !o.talk.no_session && options_typed(&o, "no-session"));
     unsetenv("MOECHAT_NO_SESSION");
     unsetenv("MOECHAT_TEMP");
     unsetenv("MOECHAT_MODEL");
@@ -458,9 +466,17 @@ static void help_lists_what_belongs(struct harness *t)
         free(text);
     }
     out = open_memstream(&text, &size);
+    options_help(out, COMMAND_CHAT);
+    fclose(out);
+    CHECK(t,
+          strstr(text, "\n      --plain[=no]          Append") && strstr(text, "\n      --no-session[=no]     Save"));
+    CHECK(t, strstr(text, "\n  -c, --continue            Resume") != NULL);
+    free(text);
+    out = open_memstream(&text, &size);
     CHECK(t, options_dump(out, "mdoc") && !options_dump(out, "html"));
     fclose(out);
     CHECK(t, strstr(text, ".It Fl m , Fl -model Ar DIR\n") != NULL);
+    CHECK(t, strstr(text, ".It Fl -plain Ns Op = Ns Cm no\n") != NULL);
     CHECK(t, !strstr(text, "engine"));
     free(text);
 }
