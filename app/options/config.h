@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // The configuration file, moechat(5): a line "key = value" for each setting, # begins a comment line. The keys are the
-// options that have an environment variable; they are for all commands, each takes what it knows. Flag and environment
-// win over it. A file with a mistake is refused as a whole, by file and line.
+// options that have an environment variable, but for config; they are for all commands, each takes what it knows. Flag
+// and environment win over it. A file with a mistake is refused as a whole, by file and line.
 #ifndef MOECHAT_APP_OPTIONS_CONFIG_H
 #define MOECHAT_APP_OPTIONS_CONFIG_H
 
