@@ -9,15 +9,24 @@
 
 #include "app/options/options_table.h"
 
+#define EXPORT_FORMATS  "md json txt" // of moechat sessions export NAME
 #define SESSIONS_FOLDER "${XDG_DATA_HOME:-$HOME/.local/share}/moechat/sessions"
 
 // What an option's value may be: words, as all and auto of "SIZE|all|auto", or a kind of name.
-enum value { VALUE_NONE, VALUE_WORDS, VALUE_FILE, VALUE_FOLDER, VALUE_SESSION, VALUE_OTHER };
+enum value { VALUE_NONE, VALUE_WORDS, VALUE_FILE, VALUE_FOLDER, VALUE_MODEL, VALUE_SESSION, VALUE_OTHER };
 
 // "auto" and "8" are to be typed, "SIZE" stands for something.
 static bool is_word(char first)
 {
     return islower((unsigned char)first) || isdigit((unsigned char)first);
+}
+
+static bool names_words(const char *argument)
+{
+    for (const char *c = argument; *c; c++)
+        if ((c == argument || c[-1] == '|') && is_word(*c))
+            return true;
+    return false;
 }
 
 static enum value value_of(const struct option_row *row)
@@ -27,16 +36,13 @@ static enum value value_of(const struct option_row *row)
         return VALUE_NONE;
     if (strcmp(row->name, "session") == 0)
         return VALUE_SESSION;
-    if (strcmp(row->name, "model") == 0) // a folder, or a GGUF file
-        return VALUE_FILE;
+    if (strcmp(row->name, "model") == 0)
+        return VALUE_MODEL;
     if (strncmp(argument, "DIR", 3) == 0)
         return VALUE_FOLDER;
     if (strncmp(argument, "FILE", 4) == 0 || strcmp(argument, "OUT") == 0)
         return VALUE_FILE;
-    for (const char *c = argument; *c; c++)
-        if ((c == argument || c[-1] == '|') && is_word(*c))
-            return VALUE_WORDS;
-    return VALUE_OTHER;
+    return names_words(argument) || row->choices ? VALUE_WORDS : VALUE_OTHER;
 }
 
 // Those of "a|b" that are to be typed, a space between.
@@ -50,14 +56,31 @@ static void print_words(FILE *out, const char *words)
     }
 }
 
+// The words that an option takes, also where its argument is shown by another, as WHEN is.
+static void print_values(FILE *out, const struct option_row *row)
+{
+    if (names_words(row->argument)) {
+        print_words(out, row->argument);
+        return;
+    }
+    for (const struct option_choice *choice = row->choices; choice->name; choice++)
+        fprintf(out, "%s%s", choice == row->choices ? "" : " ", choice->name);
+}
+
 static bool belongs(const struct option_row *row, int command)
 {
     return !row->hidden && (row->commands >> command & 1);
 }
 
-static bool takes_folder(int command)
+static bool takes_model(int command)
 {
     return strstr(options_commands[command].operand, "DIR") != NULL;
+}
+
+// As convert does, after its model.
+static bool takes_folder(int command)
+{
+    return strstr(options_commands[command].operand, "NEWDIR") != NULL;
 }
 
 // As bench cache does, after its verb.
@@ -87,6 +110,17 @@ static void bash_sessions(FILE *out)
           out);
 }
 
+// A folder or a GGUF file; where none is called so, any file.
+static void bash_models(FILE *out)
+{
+    fputs("_moechat_models() {\n"
+          "  compopt -o filenames\n"
+          "  mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"; compgen -f -X '!*.[gG][gG][uU][fF]' -- \"$cur\")\n"
+          "  [[ ${#COMPREPLY[@]} -gt 0 ]] || mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
+          "}\n",
+          out);
+}
+
 static void bash_files(FILE *out, char kind)
 {
     fprintf(out, "compopt -o filenames; mapfile -t COMPREPLY < <(compgen -%c -- \"$cur\");", kind);
@@ -103,20 +137,40 @@ static void bash_value(FILE *out, const struct option_row *row)
     fputs(") ", out);
     if (value == VALUE_WORDS) {
         fputs("COMPREPLY=($(compgen -W '", out);
-        print_words(out, row->argument);
+        print_values(out, row);
         fputs("' -- \"$cur\"));", out);
     } else if (value == VALUE_FILE || value == VALUE_FOLDER) {
         bash_files(out, value == VALUE_FILE ? 'f' : 'd');
+    } else if (value == VALUE_MODEL) {
+        fputs("_moechat_models;", out);
     } else if (value == VALUE_SESSION) {
         fputs("_moechat_sessions;", out);
     }
     fputs(" return ;;\n", out);
 }
 
+static void bash_operand(FILE *out, int command)
+{
+    if (!takes_model(command) && !takes_file(command))
+        return;
+    fprintf(out, "    %s) ", options_commands[command].name);
+    if (takes_folder(command)) {
+        fputs("if [[ $COMP_CWORD -eq 2 ]]; then _moechat_models; else ", out);
+        bash_files(out, 'd');
+        fputs(" fi; return ;;\n", out);
+    } else if (takes_model(command)) {
+        fputs("_moechat_models; return ;;\n", out);
+    } else {
+        bash_files(out, 'f');
+        fputs(" [[ $COMP_CWORD -eq 2 ]] || return ;;\n", out);
+    }
+}
+
 static void bash(FILE *out)
 {
     fputs("# bash completion of moechat, made by moechat --completion bash\n", out);
     bash_sessions(out);
+    bash_models(out);
     fputs("_moechat() {\n"
           "  COMPREPLY=()\n"
           "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=chat words\n"
@@ -147,13 +201,11 @@ static void bash(FILE *out)
     print_commands(out);
     fputs("'\n  [[ $COMP_CWORD -gt 1 && $cur != -* ]] && case $command in\n", out);
     for (int c = 0; c < COMMAND_COUNT; c++)
-        if (takes_folder(c) || takes_file(c)) {
-            fprintf(out, "    %s) ", options_commands[c].name);
-            bash_files(out, takes_folder(c) ? 'd' : 'f');
-            fprintf(out, " %sreturn ;;\n", takes_file(c) ? "[[ $COMP_CWORD -eq 2 ]] || " : "");
-        }
+        bash_operand(out, c);
     fputs("  esac\n"
           "  [[ $command == sessions && $COMP_CWORD -eq 3 ]] && { _moechat_sessions; return; }\n"
+          "  [[ $command == sessions && $COMP_CWORD -eq 4 && ${COMP_WORDS[2]} == export && $cur != -* ]] && "
+          "words='" EXPORT_FORMATS "'\n"
           "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
           "}\n"
           "complete -F _moechat moechat\n",
@@ -187,7 +239,7 @@ static void zsh_option(FILE *out, const struct option_row *row)
             break;
         case VALUE_WORDS:
             fputs(":value:(", out);
-            print_words(out, row->argument);
+            print_values(out, row);
             fputs(")", out);
             break;
         case VALUE_FILE:
@@ -195,6 +247,9 @@ static void zsh_option(FILE *out, const struct option_row *row)
             break;
         case VALUE_FOLDER:
             fputs(":folder:_files -/", out);
+            break;
+        case VALUE_MODEL:
+            fputs(":model:_moechat_models", out);
             break;
         case VALUE_SESSION:
             fputs(":session:_moechat_sessions", out);
@@ -212,6 +267,7 @@ static void zsh(FILE *out)
     fputs("#compdef moechat\n"
           "# zsh completion of moechat, made by moechat --completion zsh\n"
           "_moechat_sessions() { compadd -- ${(f)\"$(command ls \"" SESSIONS_FOLDER "\" 2>/dev/null)\"} }\n"
+          "_moechat_models() { _files -g '*.[gG][gG][uU][fF]' }\n"
           "_moechat() {\n"
           "  local command=chat\n"
           "  local -a choices names\n"
@@ -232,18 +288,24 @@ static void zsh(FILE *out)
             fputs("        '2:verb:(", out);
             print_words(out, options_commands[c].words);
             fputs(takes_file(c) ? ")'\n        '3:file:_files'\n" : ")'\n        '3:session:_moechat_sessions'\n", out);
-        } else if (takes_folder(c)) {
-            fputs("        '*:folder:_files -/'\n", out);
+        } else if (takes_model(c)) {
+            fputs(takes_folder(c) ? "        '2:model:_moechat_models'\n        '3:folder:_files -/'\n"
+                                  : "        '*:model:_moechat_models'\n",
+                  out);
         }
         fputs("      ) ;;\n", out);
     }
     fputs("  esac\n"
+          "  [[ $command == sessions && ${words[3]} == export ]] && choices+=('4:format:(" EXPORT_FORMATS ")')\n"
           "  [[ $command == help ]] && { compadd -- $names; return }\n"
           "  _arguments $choices\n"
           "}\n"
           "_moechat \"$@\"\n",
           out);
 }
+
+#define FISH_FOLDERS "(__fish_complete_directories)"
+#define FISH_MODELS  "(__fish_complete_suffix .gguf)" // those first, then others
 
 static void fish_option(FILE *out, const struct option_row *row)
 {
@@ -262,14 +324,17 @@ static void fish_option(FILE *out, const struct option_row *row)
         break;
     case VALUE_WORDS:
         fputs(" -x -a '", out);
-        print_words(out, row->argument);
+        print_values(out, row);
         fputs("'", out);
         break;
     case VALUE_FILE:
         fputs(" -r -F", out);
         break;
     case VALUE_FOLDER:
-        fputs(" -x -a '(__fish_complete_directories)'", out);
+        fputs(" -x -a '" FISH_FOLDERS "'", out);
+        break;
+    case VALUE_MODEL:
+        fputs(" -x -a '" FISH_MODELS "'", out);
         break;
     case VALUE_SESSION:
         fputs(" -x -a '(__moechat_sessions)'", out);
@@ -281,6 +346,13 @@ static void fish_option(FILE *out, const struct option_row *row)
     fputs(" -d '", out);
     print_sentence(out, row->help, "'\\");
     fputs("'\n", out);
+}
+
+// What a command takes where so many words stand before it.
+static void fish_operand(FILE *out, int command, const char *words, const char *what)
+{
+    fprintf(out, "complete -c moechat -n '__moechat_is %s; and test (count (commandline -opc)) %s' %s\n",
+            options_commands[command].name, words, what);
 }
 
 static void fish(FILE *out)
@@ -317,14 +389,16 @@ static void fish(FILE *out)
     print_commands(out);
     fputs("'\n", out);
     for (int c = 0; c < COMMAND_COUNT; c++) {
-        if (takes_folder(c) || takes_file(c))
-            fprintf(out, "complete -c moechat -n '__moechat_is %s; and test (count (commandline -opc)) -gt %d' %s\n",
-                    options_commands[c].name, takes_file(c) ? 2 : 1,
-                    takes_folder(c) ? "-a '(__fish_complete_directories)'" : "-F");
+        if (takes_model(c))
+            fish_operand(out, c, takes_folder(c) ? "-eq 2" : "-gt 1", "-a '" FISH_MODELS "'");
+        if (takes_folder(c))
+            fish_operand(out, c, "-gt 2", "-a '" FISH_FOLDERS "'");
+        if (takes_file(c))
+            fish_operand(out, c, "-gt 2", "-F");
     }
-    fputs("complete -c moechat -n '__moechat_is sessions; and test (count (commandline -opc)) -gt 2' "
-          "-a '(__moechat_sessions)'\n",
-          out);
+    fish_operand(out, COMMAND_SESSIONS, "-eq 3", "-a '(__moechat_sessions)'");
+    fish_operand(out, COMMAND_SESSIONS, "-eq 4; and contains -- export (commandline -opc)[3]",
+                 "-a '" EXPORT_FORMATS "'");
     for (size_t i = 0; i < options_count(); i++)
         if (!options_table[i].hidden)
             fish_option(out, &options_table[i]);

@@ -373,8 +373,13 @@ def test_shells_complete_from_the_table():
     same(completes(code, "moechat", "de"), "devices")
     same(completes(code, "moechat", "--min"), "--min-p")
     same(completes(code, "moechat", "--color", ""), "auto always never")
+    same(completes(code, "moechat", "run", "--think", ""), "auto on off")
+    same(completes(code, "moechat", "convert", "--bits", ""), "4 8 auto")
     same(completes(code, "moechat", "run", "--prompt"), "--prompt --prompt-file")
     same(completes(code, "moechat", "sessions", "ex"), "export")
+    same(completes(code, "moechat", "sessions", "export", "ada", ""), "md json txt")
+    same(completes(code, "moechat", "sessions", "export", "ada", "--j"), "--json")
+    expect("txt" not in completes(code, "moechat", "sessions", "rename", "ada", ""), "a format of what has none")
     same(completes(code, "moechat", "help", "ev"), "eval")
     same(completes(code, "moechat", "info", ROOT + "/eng"), ROOT + "/engine")
     same(completes(code, "moechat", "--kernel-cache", ROOT + "/READ"), "")  # a folder's; a file is none
@@ -393,9 +398,22 @@ def test_shells_complete_from_the_table():
             same(completes(here + code, "moechat", *words, "x"), "x\\ y")
     with tempfile.TemporaryDirectory() as folder:
         open(os.path.join(folder, "a b.gguf"), "w").close()
-        same(completes(code, "moechat", "--model", folder + "/a"), folder + "/a b.gguf")
+        for name in ("c.GGUF", "config.json"):
+            open(os.path.join(folder, name), "w").close()
+        os.mkdir(os.path.join(folder, "d"))
+        for words in (("--model",), ("-m",), ("run", "-m"), ("info",), ("convert",)):
+            same(completes(code, "moechat", *words, folder + "/a"), folder + "/a b.gguf")
+            offered = completes(code, "moechat", *words, folder + "/")
+            same([name in offered for name in ("/a b.gguf", "/c.GGUF", "/d", "/config.json")], [True, True, True, False])
+            same(completes(code, "moechat", *words, folder + "/con"), folder + "/config.json")  # what has another name may be one, too
+        same(completes(code, "moechat", "convert", "x", folder + "/"), folder + "/d")
     options = {command: set(re.findall(r"--[a-z-]+", completes(code, "moechat", command, "--"))) for command in ("chat", "info", "convert")}
     expect("--mouse" in options["chat"] - options["info"] and "--bits" in options["convert"] - options["chat"], options)
+    for shell, wanted in (("zsh", ("--think[Think before answering, where the model can be told auto, on or off]:value:(auto on off)", "'4:format:(md json txt)'",
+                                   "'2:model:_moechat_models'\n        '3:folder:_files -/'", "'*:model:_moechat_models'", "]:model:_moechat_models'")),
+                          ("fish", ("-l think -x -a 'auto on off'", "-a 'md json txt'", "-l model -s m -x -a '(__fish_complete_suffix .gguf)'"))):
+        for words in wanted:
+            expect(words in run(["--completion", shell]).stdout.decode(), (shell, words))
     for shell, checker in (("zsh", ["zsh", "-n"]), ("fish", ["fish", "-n"])):
         text = run(["--completion", shell]).stdout
         listed = set(re.findall(rb"--([a-z-]+)\[" if shell == "zsh" else rb" -l ([a-z-]+)", text))
