@@ -292,6 +292,8 @@ static void zsh(FILE *out)
             fputs(takes_folder(c) ? "        '2:model:_moechat_models'\n        '3:folder:_files -/'\n"
                                   : "        '*:model:_moechat_models'\n",
                   out);
+        } else {
+            fputs("        '*:argument:'\n", out); // the command itself; without it no option behind is completed
         }
         fputs("      ) ;;\n", out);
     }

@@ -414,6 +414,8 @@ def test_shells_complete_from_the_table():
                           ("fish", ("-l think -x -a 'auto on off'", "-a 'md json txt'", "-l model -s m -x -a '(__fish_complete_suffix .gguf)'"))):
         for words in wanted:
             expect(words in run(["--completion", shell]).stdout.decode(), (shell, words))
+    commands = re.findall(r"    (\w+)\) choices=\((.*?)\) ;;", run(["--completion", "zsh"]).stdout.decode(), re.S)
+    expect(len(commands) > 9 and all(re.search(r"\n +'[*2]:", specs) for _, specs in commands), "a word that no option is stops zsh")
     for shell, checker in (("zsh", ["zsh", "-n"]), ("fish", ["fish", "-n"])):
         text = run(["--completion", shell]).stdout
         listed = set(re.findall(rb"--([a-z-]+)\[" if shell == "zsh" else rb" -l ([a-z-]+)", text))
