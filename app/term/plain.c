@@ -625,20 +625,38 @@ static bool open_prompt(void *self)
                                                                       .keep = keep});
 }
 
-// Lines of a pipe behind the one that left.
+static bool left_by_signal(const struct plain *plain)
+{
+    for (size_t i = 0; i < TERM_STOPS; i++)
+        if (plain->talk.status == term_exit_status(term_stops[i]))
+            return true;
+    return false;
+}
+
+// Lines of a pipe behind the one that left, or that a signal came before: also those of a message that is not whole.
 static void report_unread(struct plain *plain)
 {
     struct pollfd more = {.fd = STDIN_FILENO, .events = POLLIN};
-    struct bytes *input = &plain->input;
-    if (!input->length && !plain->input_ended && poll(&more, 1, 0) > 0)
+    struct bytes *unread = &plain->quoted;
+    const struct bytes *input = &plain->input;
+    int status = plain->talk.status;
+    if (!unread->length && !input->length && !plain->input_ended && poll(&more, 1, 0) > 0)
         read_pipe(plain);
-    size_t blank = 0;
-    while (blank < input->length && strchr(" \t\r\n", input->data[blank]))
-        blank++;
-    size_t left = input->length - blank;
-    if (left)
-        report("not sent: what follows the line that left, from \"%.*s\" on", (int)(left < 60 ? left : 60),
-               input->data + blank);
+    if (!plain->left)
+        plain->talk.status = status; // the signal's, whatever comes of reading
+    if ((unread->length && !bytes_append(unread, "\n", 1)) ||
+        (input->length && !bytes_append(unread, input->data, input->length)))
+        report("not all that was not sent can be told: out of memory");
+    size_t begin = 0, end = unread->length;
+    while (begin < end && strchr(" \t\r\n", unread->data[begin]))
+        begin++;
+    while (end > begin && strchr(" \t\r\n", unread->data[end - 1]))
+        end--;
+    int shown = (int)(end - begin < 60 ? end - begin : 60);
+    if (shown)
+        report(plain->left ? "not sent: what follows the line that left, from \"%.*s\" on"
+                           : "not sent: the lines from \"%.*s\" on",
+               shown, unread->data + begin);
 }
 
 static void say_not_sent(struct plain *plain, const char *line)
@@ -683,35 +701,36 @@ static void end_line(struct plain *plain)
         end_part(plain);
         return;
     }
-    for (size_t i = 0; i < TERM_STOPS; i++)
-        if (plain->talk.status == term_exit_status(term_stops[i]))
-            fputc('\n', stdout); // the prompt stands there
+    if (plain->from_terminal && left_by_signal(plain))
+        fputc('\n', stdout); // the prompt stands there
 }
 
 static void close_lines(void *self)
 {
     struct plain *plain = self;
-    if (!plain->from_terminal && plain->left)
-        report_unread(plain);
-    if (plain->from_terminal) {
-        end_line(plain);
-        say_quoted(plain);
-        struct bytes lost = {0}, unread = {0};
-        bool told = remember_unread(plain, &lost);
-        if (lost.length)
-            bytes_append(&unread, lost.data, lost.length);
-        struct recall_end end = prompt_close(quoted_so_far(plain), "", &lost);
-        told = end.told && told;
-        if (end.stays)
-            stays(plain, end.stays);
-        free(end.stays);
-        for (size_t at = 0; at < unread.length; at += strlen(unread.data + at) + 1)
-            if (!bytes_have_text(&lost, unread.data + at)) // the draft's file has taken it
-                say_not_sent(plain, unread.data + at);
-        recall_tell_lost(&lost, told);
-        bytes_release(&unread);
-        bytes_release(&lost);
+    end_line(plain);
+    if (!plain->from_terminal) {
+        flush(plain);
+        if (plain->left || left_by_signal(plain))
+            report_unread(plain);
+        return;
     }
+    say_quoted(plain);
+    struct bytes lost = {0}, unread = {0};
+    bool told = remember_unread(plain, &lost);
+    if (lost.length)
+        bytes_append(&unread, lost.data, lost.length);
+    struct recall_end end = prompt_close(quoted_so_far(plain), "", &lost);
+    told = end.told && told;
+    if (end.stays)
+        stays(plain, end.stays);
+    free(end.stays);
+    for (size_t at = 0; at < unread.length; at += strlen(unread.data + at) + 1)
+        if (!bytes_have_text(&lost, unread.data + at)) // the draft's file has taken it
+            say_not_sent(plain, unread.data + at);
+    recall_tell_lost(&lost, told);
+    bytes_release(&unread);
+    bytes_release(&lost);
     flush(plain);
 }
 

@@ -169,6 +169,38 @@ def test_a_chat_in_a_pipe_is_ended_by_a_signal():
         process.communicate()
 
 
+def test_lines_behind_a_signal_are_told():
+    """As those behind /quit are, from a pipe and from a file: while it answers, loads, and waits for the end of a message."""
+    hang, path = "turn\ntext one two\nhang\n", os.path.join(SCRATCH, "lines")
+    for number, text, lines, first, words in (
+            (signal.SIGINT, hang, b"x\n\ntwo\nthree", b"one two", b'two three'), (signal.SIGTERM, hang, b"x\ntwo\n", b"one two", b"two"),
+            (signal.SIGHUP, hang, b"x\n" + b"y" * 9000, b"one two", b"y" * 60), (signal.SIGQUIT, hang, b"x\n \n\n", b"one two", None),
+            (signal.SIGINT, "load 1000 100\n", b"x\ntwo\n", b"", b"x two"),
+            (signal.SIGINT, "turn\ntext one two\n", b'x\n"""\nmy name\n', b"one two\n", b'""" my name')):
+        for source in ("pipe", "file"):
+            if source == "file" and b'"' in lines:
+                continue  # its end ends the chat
+            with open(path, "wb") as out:
+                out.write(lines)
+            with open(path) as file:
+                process = subprocess.Popen([PROGRAM, "--plain", "--no-session"] + script(text), stdin=file if source == "file" else subprocess.PIPE,
+                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+            if source == "pipe":
+                process.stdin.write(lines)
+                process.stdin.flush()
+            got = b""
+            while first not in got:
+                got += os.read(process.stdout.fileno(), 4096)
+            if not first:
+                time.sleep(0.5)  # nothing shows that it loads
+            process.send_signal(number)
+            process.wait(DEADLINE)
+            out, err = process.communicate()
+            expect((got + out).endswith(b"\n") or not got, "what is said begins a line: %r" % (got + out))
+            told = re.findall(b"moechat: .*\n", err)
+            same((number, process.returncode, told), (number, 128 + number, [b'moechat: not sent: the lines from "%s" on\n' % words] if words else []))
+
+
 def test_a_log_that_can_not_be_made_is_said_by_the_status():
     for option in ("--trace", "--predict-log"):
         answer = ["run", "-p", "hi", "-m", os.path.join(ROOT, "models", "demo"), "--device", "ref", option, os.path.join(SCRATCH, "none", "x")]
