@@ -693,7 +693,7 @@ enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows,
     return commit(saved, rows, error);
 }
 
-// Puts a transcript of the lines that are named in the old one's place.
+// Puts a transcript of the lines that are named in the old one's place; of none where none is.
 static int copy_lines(struct saved *saved)
 {
     struct manifest *manifest = &saved->manifest;
@@ -702,6 +702,8 @@ static int copy_lines(struct saved *saved)
     struct bytes old = {0}, live = {0};
     bool switched = false;
     int code = store_read_file(saved->store, path.text, TRANSCRIPT_LIMIT, &old);
+    if (code == ENOENT && !manifest->n_parts && !manifest->n_others) // nothing was ever said
+        return 0;
     struct manifest_part *part;
     for (size_t i = 0, n = 0; code == 0 && (part = next_part(manifest, &i, &n));) {
         if (part->offset > old.length || part->length > old.length - part->offset)
@@ -735,7 +737,7 @@ enum store_code saved_compact(struct saved *saved, struct store_error *error)
     struct store_path folder = store_path(saved->store, saved->name, NULL);
     bool any = manifest->n_records + manifest->n_other_records > 0;
     int failed = !rows_copy_lists(manifest, &moved) ? ENOMEM : any ? rows_copy(saved->store, saved->name, &moved) : 0;
-    if (failed == 0 && manifest->n_parts + manifest->n_others)
+    if (failed == 0)
         failed = copy_lines(saved);
     if (failed) {
         manifest_release(&moved);

@@ -284,6 +284,40 @@ static void compact_leaves_what_lives(struct harness *t)
     close_place(p);
 }
 
+// Nothing names a line then, and none stays; nor do those that a manifest of nothing was left with.
+static void what_was_taken_back_leaves_nothing_when_pruned(struct harness *t)
+{
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "talk");
+    CHECK_EQ(t, saved_compact(saved, &p->error), STORE_OK); // nothing was said, and there is no file to be emptied
+    exchange(t, p, saved, "one", "first");
+    saved_cut(saved, 0);
+    p->engine.length = 0;
+    CHECK_EQ(t, saved_commit(saved, NULL, &p->error), STORE_OK);
+    CHECK_EQ(t, saved_compact(saved, &p->error), STORE_OK);
+    CHECK(t, size_of(p, "talk", "transcript.jsonl") > 0); // a branch has it
+    struct bytes was = {0};
+    struct store_path path = store_path(&p->store, "talk", "transcript.jsonl");
+    CHECK_EQ(t, store_io_read(p->store.io, path.text, TRANSCRIPT_LIMIT, &was), 0);
+    CHECK_EQ(t, saved_prune(saved, &p->error), STORE_OK);
+    CHECK_EQ(t, size_of(p, "talk", "transcript.jsonl"), 0);
+    CHECK_EQ(t, store_kv_bytes(&p->store, "talk"), 0);
+    saved_close(saved);
+    check_session(t, p, "talk", "", false);
+    FILE *file = fopen(path.text, "w");
+    CHECK(t, file && fwrite(was.data, 1, was.length, file) == was.length && fclose(file) == 0);
+    bytes_release(&was);
+    struct saved_content content;
+    CHECK_EQ(t, saved_open(&p->store, "talk", &saved, &content, &p->error), STORE_OK);
+    CHECK_EQ(t, saved_compact(saved, &p->error), STORE_OK);
+    CHECK_EQ(t, size_of(p, "talk", "transcript.jsonl"), 0);
+    exchange(t, p, saved, "two", "second");
+    saved_content_release(&content);
+    saved_close(saved);
+    check_session(t, p, "talk", "two|second", true);
+    close_place(p);
+}
+
 static void foreign_rows_are_forgotten(struct harness *t)
 {
     struct place *p = open_place();
@@ -1126,6 +1160,7 @@ int main(int argc, char **argv)
         TEST(branches_stay_until_they_are_pruned),
         TEST(saving_costs_what_the_turn_added),
         TEST(compact_leaves_what_lives),
+        TEST(what_was_taken_back_leaves_nothing_when_pruned),
         TEST(foreign_rows_are_forgotten),
         TEST(a_damaged_transcript_is_kept),
         TEST(many_lines_are_found_soon),
