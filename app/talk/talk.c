@@ -619,6 +619,7 @@ bool talk_start(struct talk *talk)
 {
     const char *system = talk->settings.system;
     bool fine = !system || talk->choice.saved || chat_set_system(&talk->chat, system, strlen(system));
+    talk->figures_of = PART_NONE;
     talk->worker = worker_new(&talk->backend, talk->model->nice_value);
     return fine && talk->worker;
 }

@@ -236,6 +236,8 @@ static void take_figures(struct tui *tui, struct status_figures *figures)
     known = known && !left;
     const struct moe_telemetry *of = answering ? last_step(&tui->figures) : tui->figures.sums[FIGURES_TURN];
     status_take(figures, known ? of : NULL, turn);
+    if (left) // none is told, which is not that there were none
+        figures->prefetch_used = figures->prefetch_wasted = -1;
     figures->context_total = talk->state == TALK_LOADING ? -1 : (int64_t)talk->info.max_context;
     figures->context_used = talk_context_used(talk, &tui->figures);
     figures->tokens_now = -1;

@@ -60,8 +60,8 @@ void status_take(struct status_figures *figures, const struct moe_telemetry *now
     figures->tokens_mean = speed > 0 ? speed : -1;
     figures->hits = tally_hit_share(turn);
     figures->prefetch = turn->policy && strcmp(turn->policy, "off") != 0;
-    figures->prefetch_used = tally_used(turn);
-    figures->prefetch_wasted = turn->wasted;
+    figures->prefetch_used = (int64_t)tally_used(turn);
+    figures->prefetch_wasted = (int64_t)turn->wasted;
     figures->read_bytes = tally_read_a_token(turn);
     figures->cached_bytes = tally_cached_a_token(turn);
 }
@@ -132,13 +132,11 @@ static void set_figures(struct row *row, const struct status_figures *figures)
         else
             set(row, DISK, "disk %s, page cache %s a token", disk, cached);
     }
-    if (figures->prefetch)
-        set(row, PREFETCH, "prefetch %" PRIu64 " used, %" PRIu64 " wasted", figures->prefetch_used,
-            figures->prefetch_wasted);
-    else if (figures->prefetch_used || figures->prefetch_wasted)
-        set(row, PREFETCH, "prefetch off, %" PRIu64 " used, %" PRIu64 " wasted", figures->prefetch_used,
-            figures->prefetch_wasted);
-    else if (figures->doing != DOING_LOADING)
+    bool known = figures->prefetch_used >= 0, some = figures->prefetch_used > 0 || figures->prefetch_wasted > 0;
+    if (known && (figures->prefetch || some))
+        set(row, PREFETCH, "prefetch %s%" PRId64 " used, %" PRId64 " wasted", figures->prefetch ? "" : "off, ",
+            figures->prefetch_used, figures->prefetch_wasted);
+    else if (!figures->prefetch && figures->doing != DOING_LOADING)
         set(row, PREFETCH, "prefetch off");
     if (figures->bound != BOUND_NONE)
         set(row, BOUND, "bound by %s", status_bound_name(figures->bound));

@@ -27,8 +27,8 @@ struct status_figures {
     double tokens_now, tokens_mean; // a second
     double hits;                    // share of experts that were in memory, 0 to 1
     bool prefetch;
-    uint64_t prefetch_used, prefetch_wasted;
-    double read_bytes, cached_bytes; // a token; the latter, of those, from the page cache
+    int64_t prefetch_used, prefetch_wasted; // of the turn, as hits and bytes are
+    double read_bytes, cached_bytes;        // a token; the latter, of those, from the page cache
     enum bound bound;
     uint32_t queued;    // messages that wait
     bool scrolled;      // the window is not at the end of the chat

@@ -225,7 +225,7 @@ def test_the_row_knows_whether_prefetch_is_on_and_what_is_of_the_turn_before():
     answered = lambda t: " idle " in t.text().splitlines()[-2] and "expert hits" in t.text().splitlines()[-2]
     s.keys("hello there\r", answered)
     s.keys("/undo\r", "Took back 1")
-    expect("prefetch off" not in s.text() and "expert hits" not in s.text().splitlines()[-2], s.text())
+    expect("prefetch" not in s.text().splitlines()[-2] and "expert hits" not in s.text().splitlines()[-2], s.text())
     s.keys("hello there\r", answered)
     s.keys("chess and wood " * 200 + "\r", "reading the prompt")
     row = s.text().splitlines()[-2]

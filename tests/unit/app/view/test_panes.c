@@ -69,7 +69,13 @@ static void status_in_words(struct harness *t)
     CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 prefetch off");
     idle.prefetch_used = 7, idle.prefetch_wasted = 1; // it ended off
     CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 prefetch off, 7 used, 1 wasted");
+    idle.prefetch_used = idle.prefetch_wasted = -1; // its turn is in the conversation no more
+    CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 prefetch off");
+    idle.prefetch = true;
+    CHECK_STR(t, status_text(&idle, 80), " idle");
     idle.prefetch_used = idle.prefetch_wasted = 0;
+    CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 prefetch 0 used, 0 wasted");
+    idle.prefetch = false;
     idle.scrolled = true;
     idle.percent = 37;
     CHECK_STR(t, status_text(&idle, 80), " idle \xC2\xB7 at 37 % \xC2\xB7 prefetch off");
