@@ -17,7 +17,12 @@ static const char *follow(struct keeper *keeper, struct timeline *timeline, stru
     backend->ops->describe(backend->self, &info);
     if (timeline_part_follows(timeline, ids)) // where one was: the message may be sent again
         return NULL;
-    int code = timeline_cut(timeline, timeline_same(timeline, ids), err);
+    if (timeline_unread_from_part(timeline, ids)) // and is the conversation's again
+        return NULL;
+    uint32_t same = timeline_same(timeline, ids);
+    if (same == ids->count && timeline_part_from_unread(timeline, same))
+        return NULL;
+    int code = timeline_cut(timeline, same, err);
     bool stands = code == 0 && !timeline_unread(timeline);
     if (stands && timeline_length(timeline) < ids->count)
         code = timeline_settle(timeline, err);
@@ -97,9 +102,10 @@ void move_conversation(struct keeper *keeper, struct timeline *timeline, struct 
     tell(keeper, timeline, &moved, why, info.turns.forgets);
     bool says = *news->text;
     tok_ids_release(&place->ids);
-    // States are those of the timeline's end, which is not the conversation's where a part of a message stays.
+    // States are those of the timeline's end, which is not the conversation's where a part of a message stays. What is
+    // read of one that was stopped lasts until one leaves, wherever one has been meanwhile.
     bool saves = keeper->saved && there && place->going == GOING_TO_STAY;
-    if (saves && info.cache.state_bytes && timeline_has_part(timeline))
+    if (saves && (timeline_reread(timeline) || (info.cache.state_bytes && timeline_has_part(timeline))))
         keeper_save_text(keeper);
     else if (saves)
         keeper_commit(keeper);

@@ -171,8 +171,46 @@ void timeline_keep_part(struct timeline *timeline, uint32_t position, uint32_t f
         fine = tok_ids_append(&timeline->part, prompt->ids[i], &err) == 0;
     timeline->part_at = position;
     timeline->part_from = from;
+    timeline->for_states = false;
     if (!fine)
         timeline_cut(timeline, from, &ignored);
+}
+
+bool timeline_part_from_unread(struct timeline *timeline, uint32_t position)
+{
+    uint32_t end = fed_length(timeline);
+    struct tok_err err;
+    if (!timeline->unread || !timeline->reread || timeline->part.count || end <= position || timeline->fed.count != end)
+        return false;
+    bool fine = true;
+    for (uint32_t i = position; fine && i < end; i++)
+        fine = tok_ids_append(&timeline->part, timeline->fed.ids[i], &err) == 0;
+    if (!fine) {
+        timeline->part.count = 0;
+        return false;
+    }
+    timeline->part_at = timeline->part_from = position;
+    timeline->pending.count = timeline->unread = 0;
+    return true;
+}
+
+// Are those at hand, which the engine has, at that place of `ids`?
+static bool is_at(const struct tok_ids *ids, size_t place, const int32_t *there, size_t count)
+{
+    return place + count <= ids->count && memcmp(ids->ids + place, there, count * sizeof *there) == 0;
+}
+
+bool timeline_unread_from_part(struct timeline *timeline, struct tok_ids *ids)
+{
+    uint32_t end = fed_length(timeline), at = timeline->part_at;
+    if (!timeline->part.count || ids->count <= end || timeline->fed.count != end || end - at != timeline->part.count ||
+        !is_at(ids, 0, timeline->fed.ids, at) || !is_at(ids, at, timeline->part.ids, timeline->part.count))
+        return false;
+    uint32_t reread = timeline->reread ? timeline->reread : end - timeline->part_from;
+    timeline->part.count = 0;
+    timeline_restore(timeline, ids, end, timeline->for_states);
+    timeline->reread = reread;
+    return true;
 }
 
 uint32_t timeline_part_length(const struct timeline *timeline)

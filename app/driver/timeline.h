@@ -49,6 +49,12 @@ int timeline_settle(struct timeline *timeline, struct moe_err *err);
 // uncounted, until the next cut, which may spare it. Without memory it goes. What was there before `from` belongs to
 // it, too, even if nothing more was read to the end: what the engine holds of a group is good behind those alone.
 void timeline_keep_part(struct timeline *timeline, uint32_t position, uint32_t from, const struct tok_ids *prompt);
+// Back to the first `position` tokens, behind which what was restored was being read again and was stopped: what the
+// engine has of it stays as such a part. False: it is not so, or there is no memory; nothing has changed.
+bool timeline_part_from_unread(struct timeline *timeline, uint32_t position);
+// And on again to `ids`, which have the part's behind those: they are the timeline, the rest of them unread. Takes them
+// over. False: they have not, and nothing has changed.
+bool timeline_unread_from_part(struct timeline *timeline, struct tok_ids *ids);
 bool timeline_has_part(const struct timeline *timeline); // stays such a one?
 // Of those, what the engine has read of it.
 uint32_t timeline_part_length(const struct timeline *timeline);

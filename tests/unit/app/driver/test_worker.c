@@ -380,6 +380,77 @@ static struct session_news cut_to(struct worker *worker, const struct tok_ids *f
     return event.session;
 }
 
+// The message that ends `fed` is answered, after it was read again: which is stopped once so much more was.
+static struct turn_result *stop_reading_again(struct harness *t, struct worker *worker, const struct tok_ids *fed,
+                                              uint32_t message)
+{
+    struct event event = {0};
+    struct turn *again = turn_new();
+    again->again = true;
+    again->position = (uint32_t)fed->count;
+    again->last_id = fed->ids[fed->count - 1];
+    again->unanswered = message;
+    worker_send(worker, again);
+    uint64_t from = UINT64_MAX;
+    while (next_event(worker, &event) && event.kind != EVENT_DONE) {
+        if (event.kind != EVENT_PROGRESS)
+            continue;
+        from = event.progress.done < from ? event.progress.done : from;
+        if (event.progress.done >= from + 32)
+            worker_cancel(worker);
+    }
+    CHECK(t, event.result->reason == STOP_CANCELLED && event.result->rereading);
+    return event.result;
+}
+
+// What is read again of a message that was resumed, and stopped, is as good as what is read of one when it is sent:
+// it outlasts that the message is taken back, and brought back, and is changed behind what was read.
+static void what_is_read_again_stays_while_it_is_taken_back(struct harness *t)
+{
+    static const char *const scripts[] = {
+        "turn\ntext yes\nturn\nprefill 40\nturn\nprefill 40\nturn\nprefill 40\nturn\necho\n",
+        "states 1000\nturn\ntext yes\nturn\nprefill 40\nturn\nprefill 40\nturn\nprefill 40\nturn\necho\n"};
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        struct worker *worker = start(t, scripts[i]);
+        struct bytes answer = {0};
+        struct tok_ids fed = {0};
+        char text[300];
+        await_ready(t, worker);
+        memset(text, 'x', sizeof text);
+        text[sizeof text - 1] = 0;
+        struct turn_result *first = go_on(t, worker, 0, "first", &answer);
+        uint32_t position = first->context_used;
+        append_ids(&fed, &first->prompt);
+        append_ids(&fed, &first->answer);
+        CHECK_EQ(t, fed.count, position);
+        struct turn_result *stopped = stop_later(t, worker, position, text);
+        append_ids(&fed, &stopped->prompt);
+        uint32_t message = (uint32_t)stopped->prompt.count, whole = position + message, read = 0;
+        turn_result_free(stopped);
+        cut_to(worker, &fed, position - 1); // elsewhere, so that nothing of it stays
+        cut_to(worker, &fed, whole);        // as it is in a session that has no rows of it
+        for (int n = 0; n < 2; n++) {
+            stopped = stop_reading_again(t, worker, &fed, message);
+            CHECK(t, stopped->read_tokens >= read + 32 && stopped->to_read >= message);
+            read = stopped->read_tokens;
+            uint32_t left = stopped->to_read - read;
+            turn_result_free(stopped);
+            CHECK_STR(t, cut_to(worker, &fed, position).text, "");
+            CHECK_EQ(t, cut_to(worker, &fed, whole).missing, left);
+        }
+        cut_to(worker, &fed, position);
+        text[290] = 'y';
+        struct turn_result *result = go_on(t, worker, position, text, &answer);
+        CHECK_STR(t, answer.data, text);
+        CHECK(t, result->kept && result->cached_tokens >= position + read - 8); // what is before it was read, too
+        turn_result_free(result);
+        turn_result_free(first);
+        tok_ids_release(&fed);
+        bytes_release(&answer);
+        worker_free(worker);
+    }
+}
+
 // A model whose layers have states stands at borders: undo and retry read nothing again, and a cut in between reads
 // what is missing and says how much.
 static void states_stand_at_borders(struct harness *t)
@@ -896,6 +967,7 @@ int main(int argc, char **argv)
         TEST(a_cancel_ends_with_its_answer),
         TEST(leaving_never_waits_for_readers),
         TEST(a_stopped_prompt_goes_on),
+        TEST(what_is_read_again_stays_while_it_is_taken_back),
         TEST(a_part_stays_under_another_name),
         TEST(a_stop_at_once_keeps_what_was_read),
         TEST(states_stand_at_borders),
