@@ -161,10 +161,14 @@ static bool is_due(const struct steps *steps, uint64_t now)
 }
 
 // Under the mutex.
-static void note_uses(struct hit_curve *curve, const struct moe_telemetry *step)
+static void note_uses(struct steps *steps, const struct moe_telemetry *step)
 {
+    struct hit_curve *curve = &steps->curve;
+    struct tally single = {.policy = NULL};
     if (!step->choices || (!curve->n_keys && !hit_curve_open(curve, step->n_moe_layers * step->n_routed_experts)))
         return;
+    tally_add_single(&single, step);
+    figures_count(&steps->figures, &single, false);
     for (uint32_t i = 0; i < step->n_moe_layers * step->top_k; i++)
         hit_curve_use(curve, i / step->top_k * step->n_routed_experts + step->choices[i].expert);
 }
@@ -204,8 +208,8 @@ static struct moe_telemetry *end_at(struct steps *steps, uint64_t now)
     // Without memory it is missing from what the face shows.
     bool between = steps->held_phase == STEPS_BETWEEN;
     figures_take(&steps->figures, step, between, steps->backend->ops->heat(steps->backend->self));
-    if (!between)
-        note_uses(&steps->curve, step);
+    if (steps->held_phase == STEPS_ANSWERING) // a prompt's tokens may go through one by one, too
+        note_uses(steps, step);
     if (is_due(steps, now))
         look(steps, now);
     pthread_mutex_unlock(&steps->mutex);

@@ -30,7 +30,7 @@ struct steps {
     const struct backend *backend;
     pthread_mutex_t mutex;
     struct figures figures;    // under the mutex, as
-    struct hit_curve curve;    // of the decoded tokens, and
+    struct hit_curve curve;    // of the answers' tokens, and
     struct step_token *tokens; // [n_tokens], those from first_token on
     size_t n_tokens;
     uint32_t first_token;
@@ -89,7 +89,7 @@ bool steps_token(struct steps *steps, uint32_t n, struct step_token *token, uint
 // none.
 enum { STEPS_SLOWEST = 3 };
 void steps_usual(struct steps *steps, struct usual *usual, uint32_t slowest[STEPS_SLOWEST]);
-// Any thread: the share of the decoded tokens' experts that room for so many would have found, see hit_curve_share.
+// Any thread: the share of the answers' tokens' experts that room for so many would have found, see hit_curve_share.
 double steps_hits_with(struct steps *steps, uint64_t room);
 
 #endif

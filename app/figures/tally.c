@@ -26,9 +26,6 @@ void tally_add_record(struct tally *tally, const struct moe_telemetry *step)
             tally->from[origin] += n;
             tally->hits += hit ? n : 0;
             tally->misses += hit ? 0 : n;
-            tally->single_hits += step->choices && hit ? n : 0;
-            tally->single_asked += step->choices ? n : 0;
-            tally->single_ahead += step->choices && origin == MOE_FROM_PREFETCH ? n : 0;
         }
         tally->wasted += layer->wasted;
         tally->bytes_read += layer->bytes_disk;
@@ -36,6 +33,15 @@ void tally_add_record(struct tally *tally, const struct moe_telemetry *step)
         tally->bytes_copied += layer->bytes_device;
         tally->wait_ns += layer->wait_ns;
     }
+}
+
+void tally_add_single(struct tally *tally, const struct moe_telemetry *step)
+{
+    struct tally of = {.hits = 0};
+    tally_add_record(&of, step);
+    tally->single_hits += of.hits;
+    tally->single_asked += of.hits + of.misses;
+    tally->single_ahead += of.from[MOE_FROM_PREFETCH];
 }
 
 void tally_clear(struct tally *tally)

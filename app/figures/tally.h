@@ -19,13 +19,15 @@ struct tally {
     uint64_t ahead, wasted;                                   // experts read ahead; and of those, given up unasked
     uint64_t bytes_read, bytes_cached, bytes_copied, wait_ns; // for experts
     uint64_t rows;                                            // tokens that all this was for
-    uint64_t single_hits, single_asked; // experts of those that went through the model by themselves, as answers do
+    uint64_t single_hits, single_asked; // by answers' tokens, whose choices are known: what the hit curve is of
     uint64_t single_ahead;              // of those hits, those that nobody had asked for before they were read ahead
     const char *policy;                 // of prefetch, as of moe_stats, at last; NULL: not known
     char reason[96];
 };
 // The experts of a step.
 void tally_add_record(struct tally *tally, const struct moe_telemetry *step);
+// And what of them counts as an answer's alone, of a step of one.
+void tally_add_single(struct tally *tally, const struct moe_telemetry *step);
 void tally_clear(struct tally *tally); // but for what is so now, not counted: the policy
 void tally_add(struct tally *tally, const struct tally *more);
 // By a session's own counters, then and now.

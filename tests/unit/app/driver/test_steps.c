@@ -365,6 +365,14 @@ static void heat_is_of_a_turn(struct harness *t)
     steps_release(&steps);
 }
 
+static struct tally tally_of(struct steps *steps, enum figures_of of)
+{
+    struct figures figures = {0};
+    struct tally tally = steps_figures(steps, &figures) ? figures.tallies[of] : (struct tally){0};
+    figures_release(&figures);
+    return tally;
+}
+
 // Medians, the slowest, and what a larger cache would have held; the prompt's step is not among them.
 static void a_turn_sums_itself_up(struct harness *t)
 {
@@ -377,6 +385,7 @@ static void a_turn_sums_itself_up(struct harness *t)
     steps_open(&steps, &backend);
     steps_usual(&steps, &usual, slowest);
     CHECK(t, usual.tokens == 0 && slowest[0] == 0 && steps_hits_with(&steps, 5) < 0);
+    played.layers[0].n_from[MOE_FROM_DISK] = TOP_K;
     steps_begin_turn(&steps, format_clock_ns());
     played.record.decode = false;
     played.record.choices = NULL;
@@ -385,6 +394,11 @@ static void a_turn_sums_itself_up(struct harness *t)
     played.record.choices = played.choices;
     for (uint32_t i = 0; i < LAYERS * TOP_K; i++)
         played.choices[i].expert = (uint16_t)(i % TOP_K);
+    played.record.step++;
+    steps_note(&steps); // a token of the prompt that goes through by itself
+    free(steps_end(&steps));
+    CHECK(t, steps_hits_with(&steps, 5) < 0 && tally_of(&steps, FIGURES_CONVERSATION).single_asked == 0);
+    steps_turn_to(&steps, STEPS_ANSWERING);
     for (int i = 0; i < 9; i++) {
         step(&steps, &played);
         struct moe_telemetry *kept = steps.tokens[steps.n_tokens - 1].step;
@@ -397,17 +411,16 @@ static void a_turn_sums_itself_up(struct harness *t)
     steps.tokens[steps.n_tokens - 1].step->shared_out = true;
     steps_usual(&steps, &usual, slowest);
     CHECK(t, usual.shared_out);
+    const struct tally told = tally_of(&steps, FIGURES_CONVERSATION);
+    CHECK(t, told.single_asked > 0 && told.single_asked * 11 == (told.hits + told.misses) * 9);
+    steps_turn_to(&steps, STEPS_BETWEEN);
+    played.record.step++;
+    steps_note(&steps);
+    free(steps_end(&steps));
+    CHECK_EQ(t, tally_of(&steps, FIGURES_CONVERSATION).single_asked, told.single_asked);
     CHECK(t, steps_hits_with(&steps, LAYERS * TOP_K - 1) == 0);
     CHECK(t, steps_hits_with(&steps, LAYERS * TOP_K) > 0.88 && steps_hits_with(&steps, LAYERS * TOP_K) < 0.89);
     steps_release(&steps);
-}
-
-static struct tally tally_of(struct steps *steps, enum figures_of of)
-{
-    struct figures figures = {0};
-    struct tally tally = steps_figures(steps, &figures) ? figures.tallies[of] : (struct tally){0};
-    figures_release(&figures);
-    return tally;
 }
 
 // As while the process is suspended.
