@@ -139,7 +139,7 @@ void stream_table_row(int columns, const struct stream_row *row)
         else
             snprintf(values[i], FORMAT_SIZE, "%.*f%s", columns_of[i].decimals, numbers[i],
                      stream_is_beaten(to_bound[i]) ? "*" : "");
-    format_bytes(values[0], FORMAT_SIZE, row->cache_bytes);
+    format_bytes_up(values[0], FORMAT_SIZE, row->cache_bytes);
     if (is_narrow(columns))
         print_as_text(columns, row, values);
     else

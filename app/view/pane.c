@@ -109,9 +109,9 @@ static int put_cache(struct cells *cells, int row, int rows, const struct pane_f
         snprintf(memory, sizeof memory, "rows %s, states %s; ", format_bytes(used, sizeof used, figures->row_bytes),
                  format_bytes(limit, sizeof limit, figures->state_bytes));
     snprintf(text, sizeof text, "%sexpert cache: %s of %s%s%s%s%s", memory,
-             format_bytes(used, sizeof used, figures->cache_used_bytes),
-             format_bytes(limit, sizeof limit, figures->cache_bytes), policy ? "; prefetch " : "", policy ? policy : "",
-             policy && *reason ? ", " : "", policy ? reason : "");
+             format_bytes_up(used, sizeof used, figures->cache_used_bytes),
+             format_bytes_up(limit, sizeof limit, figures->cache_bytes), policy ? "; prefetch " : "",
+             policy ? policy : "", policy && *reason ? ", " : "", policy ? reason : "");
     for (size_t end = strlen(text); !flows(text, rows, cells->columns) && end > 0;) { // by whole clauses
         do
             end--;

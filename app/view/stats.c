@@ -93,8 +93,8 @@ static void print_rooms(FILE *out, const struct stats *stats)
         const char *what = i ? "" : room->experts == 1 ? " expert" : " experts";
         uint64_t size = room->experts * stats->info->cache.slot_bytes;
         fprintf(out, "%s %" PRIu64 "%s (%s%s) %s %%", i ? "," : " room for", room->experts, what,
-                (room->here ? format_bytes : format_bytes_up)(bytes, sizeof bytes, size), // that is told elsewhere, too
-                room->here ? ": you are here" : "", format_percent(hits, sizeof hits, room->share, 0));
+                format_bytes_up(bytes, sizeof bytes, size), room->here ? ": you are here" : "",
+                format_percent(hits, sizeof hits, room->share, 0));
     }
     const struct moe_cache_plan *plan = &stats->info->cache;
     double asked = (double)tally->single_asked, ahead = (double)tally->single_hits / asked;

@@ -125,7 +125,7 @@ def test_stats_sum_up():
     device, ahead, late, disk = map(int, found.groups())
     same((device + ahead, late + disk), (hits, misses))
     curve, acting = text[text.index("hit curve"):text.rindex(" prefetch ")].split(";")
-    expect(re.search(r" 24 \(2.06 MB: you are here\) \d+ %", curve), "where we are: " + curve)
+    expect(re.search(r" 24 \(2.07 MB: you are here\) \d+ %", curve), "where we are: " + curve)
     found, asked = int(re.search(r"hit (\d+) %", acting).group(1)), re.search(r"the policy that acts \(recency and frequency\)", acting)
     expect(asked and 0 < found < 100, acting)
     curve = [int(share) for share in re.findall(r" (\d+) %", curve)]

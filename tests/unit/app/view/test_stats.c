@@ -126,6 +126,14 @@ static void says_what_was_counted(struct harness *t)
     tally->single_ahead = 0;
     out = printed(&stats);
     CHECK(t, strstr(out, "16 of 64 experts cached (16.0 MB; minimum 4.00 MB)") != NULL);
+    const struct moe_cache_plan was = info.cache; // one size is one number, which --expert-cache takes
+    info.cache.slot_bytes = 86016;
+    info.cache.cache_bytes = 16 * info.cache.slot_bytes, info.cache.smallest_bytes = 8 * info.cache.slot_bytes;
+    out = printed(&stats);
+    CHECK(t, strstr(out, " 8 (689 KB) 25 %, 16 (1.38 MB: you are here) ") != NULL);
+    CHECK(t, strstr(out, "experts cached (1.38 MB; minimum 689 KB)") != NULL);
+    info.cache = was;
+    out = printed(&stats);
     CHECK(t, strstr(out, "prefetch         router: 3 read ahead, 1 used, 1 wasted\n") != NULL);
     CHECK(t, strstr(out, "11 tokens, 20.0 tokens/s\n") && strstr(out, "2 messages\n"));
     CHECK(t, strstr(out, "seed             7 in the last turn\n") != NULL);
