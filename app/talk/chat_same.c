@@ -44,18 +44,30 @@ static int by_number(int64_t a, int64_t b)
     return (a > b) - (a < b);
 }
 
-static int by_place(const void *context, size_t a, size_t b)
+// But for when.
+static int by_words(const struct search *search, size_t a, size_t b)
 {
-    const struct search *search = context;
     const struct chat_turn *x = search->turns[a], *y = search->turns[b];
     int order = by_number(x->role, y->role);
-    if (!order)
-        order = (x->made.time > y->made.time) - (x->made.time < y->made.time);
     if (!order)
         order = by_number(search->before[a], search->before[b]);
     if (!order)
         order = (x->text.length > y->text.length) - (x->text.length < y->text.length);
     return order || !x->text.length ? order : memcmp(x->text.data, y->text.data, x->text.length);
+}
+
+static int by_place(const void *context, size_t a, size_t b)
+{
+    const struct search *search = context;
+    uint64_t x = search->turns[a]->made.time, y = search->turns[b]->made.time;
+    return x == y ? by_words(search, a, b) : x < y ? -1 : 1;
+}
+
+// As one says of itself. When what is damaged on the disk was said nobody knows: the words in its place have no time.
+static bool can_be_same(const struct search *search, size_t n, size_t first)
+{
+    uint64_t time = search->turns[n]->made.time, then = search->turns[first]->made.time;
+    return (time == then || !then) && by_words(search, n, first) == 0;
 }
 
 static int by_label(const void *context, size_t a, size_t b)
@@ -89,7 +101,7 @@ static void check(struct search *search, size_t n)
     const struct chat_turn *there = with_number(search, turn->said);
     if (!there || there->said == turn->said) { // else that one is another itself
         size_t first = firsts_of(&search->labels, n);
-        if (first == n || by_place(search, n, first) == 0)
+        if (first == n || can_be_same(search, n, first))
             return;
     }
     turn->said = turn->number;

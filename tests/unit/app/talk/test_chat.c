@@ -707,6 +707,44 @@ static void what_was_fed_anew_is_one(struct harness *t)
     chat_release(&chat);
 }
 
+// The words in the place of a damaged answer have no time, but where they were fed: what stands behind them is said
+// once.
+static void what_is_fed_behind_damage_is_one(struct harness *t)
+{
+    static const struct {
+        uint32_t number, before; // as in the test above
+        int64_t after;
+        const char *text;
+    } saved[] = {{0, 0, PART_NONE, "one"}, {3, 1, 0, "lost"}, {4, 2, 3, "two"},
+                 {5, 5, 4, "second"},      {1, 1, 0, "lost"}, {2, 2, 1, "two"}}; // the last two are the others
+    for (uint64_t then = 0; then <= 70; then += 70) { // the second: answers of two times are two
+        struct part parts[6];
+        struct chat chat = {0};
+        struct tok_err err;
+        for (size_t i = 0; i < 6; i++) {
+            uint32_t number = saved[i].number;
+            parts[i] = (struct part){.number = number,
+                                     .after = saved[i].after,
+                                     .role = saved[i].before % 2 ? TOK_ASSISTANT : TOK_USER,
+                                     .made = {.time = number == 1 ? then : 100,
+                                              .before = saved[i].before,
+                                              .anew = saved[i].before != number},
+                                     .language = {.tokenizer = "t"}};
+            bytes_append(&parts[i].text, saved[i].text, strlen(saved[i].text));
+            tok_ids_append(&parts[i].ids, (int32_t)i, &err);
+        }
+        if (!CHECK(t, chat_restore(&chat, parts, 4)))
+            break;
+        CHECK(t, chat_restore_others(&chat, parts + 4, 2, &parts[0].language));
+        CHECK_EQ(t, chat.turns[1].said, then ? 3 : 1);
+        CHECK_EQ(t, chat.turns[2].said, then ? 4 : 2);
+        CHECK_EQ(t, tree_turn(&chat, 4), then ? 3 : 5);
+        for (size_t i = 0; i < 6; i++)
+            part_release(&parts[i]);
+        chat_release(&chat);
+    }
+}
+
 // Behind what was lost the conversation is to be fed anew; saved under another name all of it is there.
 static void what_stands_behind_a_lost_part_is_saved(struct harness *t)
 {
@@ -838,6 +876,7 @@ int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(thinking_is_fed_once),
+        TEST(what_is_fed_behind_damage_is_one),
         TEST(what_stands_behind_a_lost_part_is_saved),
         TEST(a_tree_of_any_depth_is_printed),
         TEST(words_end_with_a_character),
