@@ -133,7 +133,7 @@ static void take_prediction(struct prefetch *p, enum moe_prefetch predictor, exp
             p->there[which * top_k + k] = expert_has_slot(store, prediction->layer, (uint32_t)prediction->ids[k]);
     }
     if (p->acting == predictor)
-        expert_prefetch(store, prediction);
+        p->ahead += expert_prefetch(store, prediction);
 }
 
 void prefetch_begin_token(struct prefetch *p)
@@ -219,7 +219,7 @@ void prefetch_chosen(struct prefetch *p, uint32_t layer, const int32_t *ids, exp
     if (wants(p, MOE_PREFETCH_PREVIOUS))
         take_prediction(p, MOE_PREFETCH_PREVIOUS, store, &prediction);
     if (last && p->acting > MOE_PREFETCH_PREVIOUS)
-        expert_prefetch(store, &prediction);
+        p->ahead += expert_prefetch(store, &prediction);
 }
 
 static int compare(const void *a, const void *b)
@@ -237,15 +237,18 @@ static double median_ms(uint64_t *took_ns)
 static void settle(struct prefetch *p)
 {
     double without = median_ms(p->took_ns[0]), with = median_ms(p->took_ns[1]);
-    bool on = with < worth_it * without;
+    bool on = p->ahead && with < worth_it * without;
     p->trying = false;
     p->n = 0;
     p->acting = on ? (enum moe_prefetch)AUTO_PREDICTOR : MOE_PREFETCH_OFF;
-    snprintf(p->reason, sizeof p->reason, "%s: %.2f ms a token with it, %.2f without",
-             on               ? "faster"
-             : with < without ? "hardly faster"
-                              : "not faster",
-             with, without);
+    if (p->ahead)
+        snprintf(p->reason, sizeof p->reason, "%s: %.2f ms a token with it, %.2f without",
+                 on               ? "faster"
+                 : with < without ? "hardly faster"
+                                  : "not faster",
+                 with, without);
+    else // the disk or the slots had none to spare; what took longer did so by chance
+        snprintf(p->reason, sizeof p->reason, "nothing was read ahead");
 }
 
 static void rest(struct prefetch *p)
@@ -274,6 +277,7 @@ static void judge(struct prefetch *p, uint64_t took_ns, uint64_t missing)
     } else if (!p->trying && p->n == PREFETCH_KEEP && p->missing >= try_from) {
         p->trying = true;
         p->n = 0;
+        p->ahead = 0;
         p->acting = (enum moe_prefetch)AUTO_PREDICTOR;
         snprintf(p->reason, sizeof p->reason, "on trial");
     }

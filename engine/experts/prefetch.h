@@ -7,7 +7,8 @@
 //
 // Prefetch is the act, a prediction what it goes by, a predictor whoever says it. One predictor acts, any number are
 // scored. `auto` tries where experts are missing: tokens with and without it by turns, then whichever was faster, and
-// tries again from time to time. Where hardly any is missing it rests, and costs nothing.
+// tries again from time to time. Where hardly any is missing it rests, and costs nothing; nor is it on where nothing
+// could be read ahead, whatever tokens took.
 #ifndef MOECHAT_ENGINE_EXPERTS_PREFETCH_H
 #define MOECHAT_ENGINE_EXPERTS_PREFETCH_H
 
@@ -42,6 +43,7 @@ struct prefetch {
     bool fills;                                   // experts that are missing are read one after the other
     bool trying;
     unsigned n;                        // tokens of the trial, or since the last
+    uint64_t ahead;                    // experts that were read ahead in the trial
     uint64_t took_ns[2][PREFETCH_TRY]; // without and with
     double missing; // experts a token lately that were not there, or only because they were prefetched
     char reason[96];

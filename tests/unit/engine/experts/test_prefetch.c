@@ -17,10 +17,12 @@ int gpu_read_end(gpu *g, const struct gpu_range *ranges, unsigned n, uint64_t fe
     abort();
 }
 
-// A token's time in ns, if the predictor acts and if it doesn't; what is missing of its experts.
+// A token's time in ns, if the predictor acts and if it doesn't; what is missing of its experts, and whether none of
+// them could be read ahead.
 struct life {
     uint64_t with, without, falls_by; // a token
     uint64_t missing;
+    bool none_ahead;
 };
 
 // Lives through tokens; returns for how many of them the predictor acted.
@@ -30,6 +32,7 @@ static unsigned live(struct prefetch *p, const struct life *life, unsigned n)
     for (unsigned i = 0; i < n; i++) {
         bool on = p->acting != MOE_PREFETCH_OFF;
         acted += on;
+        p->ahead += on && !life->none_ahead;
         prefetch_end_token(p, i, (on ? life->with : life->without) - i * life->falls_by, life->missing);
     }
     return acted;
@@ -76,6 +79,22 @@ static void does_what_is_faster(struct harness *t)
     CHECK(t, !p.trying);
     CHECK(t, strncmp(p.reason, "hardly faster: ", 15) == 0);
     CHECK_EQ(t, p.acting, MOE_PREFETCH_OFF);
+    prefetch_release(&p);
+}
+
+// Where the store reads nothing of what is foretold, tokens are faster by chance.
+static void is_off_where_nothing_is_read_ahead(struct harness *t)
+{
+    struct prefetch p;
+    const struct life none = {.with = 50, .without = 100, .missing = 3, .none_ahead = true};
+    begin(t, &p);
+    CHECK_EQ(t, live(&p, &none, 5 * PREFETCH_KEEP), 5 * PREFETCH_TRY);
+    CHECK_EQ(t, p.acting, MOE_PREFETCH_OFF);
+    CHECK_STR(t, p.reason, "nothing was read ahead");
+    live(&p, &(struct life){.with = 50, .without = 100, .missing = 3}, PREFETCH_KEEP); // and is tried again
+    CHECK_EQ(t, p.acting, MOE_PREFETCH_ROUTER);
+    live(&p, &none, PREFETCH_KEEP + 2 * PREFETCH_TRY); // what was read before the trial is none of it
+    CHECK_STR(t, p.reason, "nothing was read ahead");
     prefetch_release(&p);
 }
 
@@ -159,9 +178,9 @@ static void the_token_before_has_its_experts_read(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(rests_where_nothing_is_missing),        TEST(does_what_is_faster),
-        TEST(is_not_fooled_by_warming_up),           TEST(the_token_before_is_scored),
-        TEST(the_token_before_has_its_experts_read),
+        TEST(rests_where_nothing_is_missing),     TEST(does_what_is_faster),
+        TEST(is_off_where_nothing_is_read_ahead), TEST(is_not_fooled_by_warming_up),
+        TEST(the_token_before_is_scored),         TEST(the_token_before_has_its_experts_read),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
