@@ -68,7 +68,8 @@ struct backend_ops {
     int (*start_sampling)(void *self, const struct sampling *sampling, struct moe_err *err);
     int32_t (*sample)(void *self, const int32_t *recent, size_t n_recent); // all ids so far; -1: no finite logit
     bool (*is_end)(void *self, int32_t id);
-    int32_t (*end_id)(void *self, bool raw);                     // closes an answer in the timeline; -1: nothing does
+    // Closes an answer in the timeline; -1: nothing does, as without a template, where nothing follows.
+    int32_t (*end_id)(void *self, bool raw);
     size_t (*bytes)(void *self, int32_t id, const char **bytes); // any thread, once open has returned 0
     uint32_t (*length)(void *self);
     uint32_t (*floor)(void *self,

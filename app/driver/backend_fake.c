@@ -473,8 +473,7 @@ static bool fake_is_end(void *self, int32_t id)
 static int32_t fake_end_id(void *self, bool raw)
 {
     (void)self;
-    (void)raw;
-    return END;
+    return raw ? -1 : END;
 }
 
 static size_t fake_bytes(void *self, int32_t id, const char **bytes)

@@ -316,7 +316,9 @@ static int32_t real_end_id(void *self, bool raw)
 {
     const struct real *real = self;
     const struct moe_description *about = moe_model_describe(real->model);
-    if (real->turns && !raw)
+    if (raw)
+        return -1;
+    if (real->turns)
         return tok_template_end(real->turns);
     return about->n_eos ? about->eos_token_ids[0] : -1;
 }

@@ -96,6 +96,9 @@ def test_json_is_one_valid_object():
     same((got["text"], got["text_hex"]), ("a\ufffd", "61ff"))
     same((got["generated_tokens"], got["prefilled_tokens"], got["seed"]), (1, 6, 7))
     same((got["experts"]["hits"], got["experts"]["bytes_read"], got["stop_reason"]), (3, 4096, "end"))
+    for template, answer, marks in (([], 4, 1), ([], 1, 1), (["--no-template"], 4, 0), (["--no-template"], 1, 1)):  # the one that ends it, or closes the turn
+        got = json.loads(run(["run", "-p", "hi", "--json", "--max-tokens", "4"] + template + script("turn\nrepeat %d x\n" % (9 if answer == 4 else 1))).stdout)
+        same((template, got["generated_tokens"], got["context_used"]), (template, answer, got["prefilled_tokens"] + answer + marks))
     for text, status, reason in (("turn\nrepeat 9 x\nerror disk\n", 1, "error"), ("context 9\nturn\nrepeat 9 x\n", 4, "context_full"),
                                  ("context 4\nturn\nrepeat 9 x\n", 4, "context_full")):
         result = run(["run", "-p", "hi", "--json"] + script(text))
