@@ -265,6 +265,14 @@ bool chat_system_waits(const struct chat *chat)
     return chat->system_set && (begins_otherwise(chat) || (alone && chat->n_others));
 }
 
+size_t chat_messages(const struct chat *chat)
+{
+    size_t system = chat_system(chat) != NULL, said = chat->n_turns - system;
+    if (!chat_system_waits(chat))
+        return chat->n_turns;
+    return said + (said && chat->turns[system].after != PART_NONE);
+}
+
 // Was this message sent before, the last time, and came to nothing?
 static bool is_tried(const struct chat *chat, const char *text, size_t length)
 {

@@ -50,12 +50,12 @@ struct chat {
     uint32_t next_number; // of the next part
     uint32_t asked;       // the first of the request under way
     bool system_set;      // since a message was last kept, which feeds it: wherever one goes, it goes along
-    bool undid;                   // since something was last said
-    int64_t undone;               // where the last undos began, those one after the other being one; if there was one
-    struct bytes unsent; // the last message, if its turn was refused or stopped before it was noted; data NULL: no
-    bool refused;        // that had no room in the context, so only /edit means it
-    bool again;          // the request under way is chat_again's
-    bool resends;        // what was sent before is sent again: chat_take_last
+    bool undid;           // since something was last said
+    int64_t undone;       // where the last undos began, those one after the other being one; if there was one
+    struct bytes unsent;  // the last message, if its turn was refused or stopped before it was noted; data NULL: no
+    bool refused;         // that had no room in the context, so only /edit means it
+    bool again;           // the request under way is chat_again's
+    bool resends;         // what was sent before is sent again: chat_take_last
     // The last one that was noted and came to nothing: so many parts from that number on, which end with it.
     struct turn_parts tried;
     // As the model's template has it, and the face's to set: what becomes of thinking in turns that follow.
@@ -87,6 +87,8 @@ bool chat_change_system(struct chat *chat, const char *text, size_t length);
 // Was it set or removed behind what is there, so that only the next message has it saved? Not where it came to the
 // same.
 bool chat_system_waits(const struct chat *chat);
+// Those of the conversation as it was said: a system message that waits is none yet, and one that it replaces still is.
+size_t chat_messages(const struct chat *chat);
 // Where nothing was said yet: the number under which the system message is to be saved now. One that it replaces, and
 // that no branch begins with, is forgotten.
 uint32_t chat_number_system(struct chat *chat);

@@ -618,7 +618,7 @@ def test_edit_counts_a_message_that_had_no_room():
 def test_a_conversation_that_is_too_long_for_any_message():
     result = run(["--plain", "--no-session"] + script("context 24\n" + ECHO * 2), stdin=b"0123456\n/system x\n/stats\nHi\n/system -\n/undo\nb\n/stats\n", together=True)
     said = " ".join(result.stdout.decode().split())
-    expect("context 0 of 24 tokens, 3 messages; your next message reads everything again" in said, said)
+    expect("context 0 of 24 tokens, 2 messages; your next message reads everything again" in said, said)
     expect("Not sent: the conversation is too long now: with this message it needs 29 tokens of 24; /undo takes back messages, "
            "/system - removes the system message, /new starts over, --context makes more room." in said, said)
     expect(said.count("reads everything again") == 1 and "context 7 of 24 tokens, 2 messages " in said, said)

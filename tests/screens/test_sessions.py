@@ -521,6 +521,16 @@ def test_a_system_message_that_waits_is_lost_by_no_way():
         same(run(["sessions", "rm", one]).returncode, 0)
 
 
+def test_stats_and_sessions_count_the_same_messages():
+    for system in ([], ["--system", "Be brief."]):
+        for typed in (["/system A pirate."], ["one"], ["one", "/system A pirate."], ["one", "/system -"], ["one", "/system A pirate.", "two"],
+                      ["one", "/undo"], ["one", "two", "/system A pirate.", "/undo"]):
+            said, _ = said_by(*typed, "/stats", "/sessions", args=["--session", "sum"] + system)
+            counts = re.findall(r"tokens, (\d+) messages?\b", said) + re.findall(r"\bsum +[^,]*, (\d+) messages?\b", said)
+            same((system, typed, len(counts), len(set(counts))), (system, typed, 2, 1))
+            same(run(["sessions", "rm", "sum"]).returncode, 0)
+
+
 def test_what_was_said_to_another_system_message_stays():
     said, _ = said_by("hi there", "/system Talk like a pirate", "hello", "/tree", args=("--session", "sy", "--system", "Be brief."))
     for wanted in ("  1    System: Be brief.", "  2    You: hi there", "* 4    System: Talk like a pirate", "You: hello"):
