@@ -525,7 +525,11 @@ static bool read_entry(const struct store *store, const char *name, struct store
     entry->kv_bytes = store_row_bytes(store, name) + entry->state_bytes;
     snprintf(entry->name, sizeof entry->name, "%s", name);
     entry->transcript_bytes = file_bytes(store, name, "transcript.jsonl", &entry->updated);
-    int code = store_read_file(store, store_path(store, name, "session.json").text, MANIFEST_LIMIT, &file);
+    struct store_path manifest = store_path(store, name, "session.json");
+    struct stat about;
+    if (lstat(manifest.text, &about) == 0)
+        entry->written_ns = (uint64_t)about.st_mtim.tv_sec * 1000000000u + (uint64_t)about.st_mtim.tv_nsec;
+    int code = store_read_file(store, manifest.text, MANIFEST_LIMIT, &file);
     bool there = code != ENOENT || entry->transcript_bytes > 0, adopted = code == ENOENT && there;
     if (adopted)
         code = store_read_file(store, store_path(store, name, "transcript.jsonl").text, TRANSCRIPT_LIMIT, &file);
@@ -580,7 +584,9 @@ static bool read_settled(const struct store *store, const char *name, struct sto
 static int later_first(const void *a, const void *b)
 {
     const struct store_entry *x = a, *y = b;
-    return x->updated != y->updated ? (x->updated < y->updated ? 1 : -1) : strcmp(y->name, x->name);
+    return x->updated != y->updated         ? (x->updated < y->updated ? 1 : -1)
+           : x->written_ns != y->written_ns ? (x->written_ns < y->written_ns ? 1 : -1)
+                                            : strcmp(y->name, x->name);
 }
 
 enum store_code store_list(const struct store *store, struct store_list *list, struct store_error *error)

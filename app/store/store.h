@@ -88,6 +88,7 @@ struct store_entry {
     char lacks[96];           // that one, or else what is missing or shorter than the manifest has it, for people
     struct manifest manifest; // empty where it is damaged
     uint64_t updated;         // 0: not known
+    uint64_t written_ns;      // when the manifest was written, by its file: the later of two that a second saw
     uint64_t kv_bytes, transcript_bytes; // store_kv_bytes
     uint64_t state_bytes;                // of kv_bytes
 };

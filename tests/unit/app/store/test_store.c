@@ -684,6 +684,33 @@ static void files_to_come_do_not_last(struct harness *t)
     close_place(p);
 }
 
+// Of two that were used in one second the later comes first, whatever its name.
+static void the_later_of_a_second_comes_first(struct harness *t)
+{
+    struct place *p = open_place();
+    static const char *const names[] = {"zebra", "middle", "apple"};
+    struct store_list list;
+    for (int i = 0; i < 3; i++) {
+        struct saved *saved = new_session(t, p, names[i]);
+        p->engine.length = 0;
+        exchange(t, p, saved, "one", "first");
+        saved_close(saved);
+    }
+    uint64_t second = (uint64_t)time(NULL) - 100;
+    for (int i = 0; i < 3; i++) {
+        const struct timespec times[2] = {{.tv_sec = (time_t)second, .tv_nsec = i},
+                                          {.tv_sec = (time_t)second, .tv_nsec = i}};
+        used_at(t, p, names[i], (int)((uint64_t)time(NULL) - second));
+        CHECK_EQ(t, utimensat(AT_FDCWD, store_path(&p->store, names[i], "session.json").text, times, 0), 0);
+    }
+    CHECK_EQ(t, store_list(&p->store, &list, &p->error), STORE_OK);
+    CHECK_EQ(t, list.n_entries, 3);
+    for (size_t i = 0; i < list.n_entries && list.entries[0].updated == list.entries[2].updated; i++)
+        CHECK_STR(t, list.entries[i].name, names[2 - i]);
+    store_list_release(&list);
+    close_place(p);
+}
+
 // Housekeeping is no use of a session: it leaves the time and the order alone, whether or not anything is removed, and
 // also a time that only the file tells, as the clock was ahead.
 static void housekeeping_is_no_use(struct harness *t)
@@ -1171,6 +1198,7 @@ int main(int argc, char **argv)
         TEST(files_to_come_do_not_last),
         TEST(a_time_to_come_does_not_last),
         TEST(housekeeping_is_no_use),
+        TEST(the_later_of_a_second_comes_first),
         TEST(verifying_beside_a_chat_begins_again),
         TEST(names_are_never_overwritten),
         TEST(what_is_found_before_it_is_locked_is_anothers),
