@@ -13,14 +13,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "app/store/swap_file.h"
+
 static const char front[] = "draft-", elsewhere_front[] = "moechat-";
 enum { LETTERS = 6, NAME = sizeof front - 1 + LETTERS };
 
-// An editor's file, and what Emacs leaves beside it where it is killed: what it had before, and what was not saved yet.
+// An editor's file, and what is left beside it where the editor is killed, the newest last: what Emacs had before, and
+// what nano (which takes another name where the first is there) and Emacs had not saved yet.
 static const struct around {
     const char *front, *behind;
-} edits[] = {{"edit-", "~"}, {"edit-", ""}, {"#edit-", "#"}};
-enum { N_EDITS = sizeof edits / sizeof edits[0] };
+} edits[] = {{"edit-", "~"}, {"edit-", ""}, {"edit-", ".save"}, {"edit-", ".save.1"}, {"#edit-", "#"}};
+enum { N_EDITS = sizeof edits / sizeof edits[0], EDITED = 1, MOST_AROUND = 7 };
 
 void draft_file_begin(struct draft_file *file, const char *history_path)
 {
@@ -131,7 +134,7 @@ static void adopt_edits(int folder, const char *letters, struct bytes *texts, st
 {
     bool drafted = texts->length, takes = false;
     for (size_t i = 0; i < N_EDITS; i++) {
-        char name[NAME + 3];
+        char name[NAME + MOST_AROUND + 1];
         snprintf(name, sizeof name, "%s%.*s%s", edits[i].front, LETTERS, letters, edits[i].behind);
         takes = adopt_edited(folder, name, texts, taker) || takes;
     }
@@ -178,6 +181,15 @@ static const char *letters_of_edit(const char *name)
     return letters;
 }
 
+// What vim had not written is told once the rest is taken over.
+static void see_to_swap(int folder, const char *name, const char *begins, const struct taker *taker)
+{
+    size_t length = strlen(begins);
+    if (swap_file_is(name) && strncmp(name + 1, begins, length) == 0 &&
+        strlen(name) == 1 + length + LETTERS + SWAP_FILE_END && swap_file_holds(folder, name))
+        say_stays(taker->to, taker->path, name);
+}
+
 size_t draft_file_adopt(const struct draft_file *file, const struct draft_taker *to)
 {
     struct taker taker = {to, file->folder, 0};
@@ -193,6 +205,10 @@ size_t draft_file_adopt(const struct draft_file *file, const struct draft_taker 
         bytes_release(&none);
     }
     if (folder)
+        rewinddir(folder);
+    while (folder && (entry = readdir(folder)))
+        see_to_swap(dirfd(folder), entry->d_name, edits[EDITED].front, &taker);
+    if (folder)
         closedir(folder);
     return taker.count;
 }
@@ -205,17 +221,19 @@ static const char *elsewhere(void)
 
 void draft_file_find_elsewhere(const struct draft_taker *to)
 {
-    DIR *folder = opendir(elsewhere());
+    struct taker taker = {to, elsewhere(), 0};
+    DIR *folder = opendir(taker.path);
     const struct dirent *entry;
     while (folder && (entry = readdir(folder))) {
         bool large;
-        int fd = letters_of(entry->d_name, elsewhere_front, "")
+        see_to_swap(dirfd(folder), entry->d_name, elsewhere_front, &taker);
+        int fd = letters_of(entry->d_name, elsewhere_front, "") || letters_of(entry->d_name, elsewhere_front, ".save")
                      ? open_left(dirfd(folder), entry->d_name, INT64_MAX, &large)
                      : -1;
         if (fd < 0)
             continue;
         close(fd);
-        say_stays(to, elsewhere(), entry->d_name);
+        say_stays(to, taker.path, entry->d_name);
     }
     if (folder)
         closedir(folder);
@@ -305,7 +323,7 @@ int draft_file_edit(struct draft_file *file, char *path, size_t size)
     if (!file->folder || (file->fd < 0 && !make(file)))
         return -1;
     const char *letters = file->path + strlen(file->path) - LETTERS;
-    if (snprintf(path, size, "%s/%s%s", file->folder, edits[1].front, letters) >= (int)size)
+    if (snprintf(path, size, "%s/%s%s", file->folder, edits[EDITED].front, letters) >= (int)size)
         return -1;
     return open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 }

@@ -5,7 +5,8 @@
 // silence: whoever can't write here is told so by the history. Untrusted: links and what is no file are left alone.
 // It may be several texts, the newest first, with a zero byte between two. While an editor has the draft its file
 // stands there, too, with the same letters (edit-XXXXXX): it is a killed chat's once no lock is held on the draft's, as
-// is what Emacs leaves beside it where it is killed (edit-XXXXXX~, #edit-XXXXXX#).
+// is what editors leave beside it where they are killed: Emacs edit-XXXXXX~ and #edit-XXXXXX#, nano edit-XXXXXX.save.
+// What vim leaves (.edit-XXXXXX.swp) only vim can read: it stays, and is told while it has something.
 #ifndef MOECHAT_APP_STORE_DRAFT_FILE_H
 #define MOECHAT_APP_STORE_DRAFT_FILE_H
 

@@ -10,6 +10,8 @@
 #include <readline/history.h>
 #include <readline/readline.h>
 
+#include "app/store/swap_file.h"
+#include "app/util/quote.h"
 #include "app/util/report.h"
 
 enum { KEEP_MS = 500 };
@@ -394,7 +396,13 @@ char *recall_adopted_words(char *out, size_t size, size_t count)
 
 char *recall_stays_words(char *out, size_t size, const char *path)
 {
-    snprintf(out, size, "%s has what was typed and is in no history: it stays there.", path);
+    struct bytes quoted = {0};
+    if (swap_file_is(path))
+        snprintf(out, size, "vim -r %s has what vim did not write; it stays until you remove that file.",
+                 quote_shell(&quoted, path) ? quoted.data : path);
+    else
+        snprintf(out, size, "%s has what was typed and is in no history: it stays there.", path);
+    bytes_release(&quoted);
     return out;
 }
 

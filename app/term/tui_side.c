@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "app/store/swap_file.h"
 #include "app/term/shell.h"
 #include "app/term/term.h"
 #include "app/term/tui_parts.h"
@@ -23,6 +24,7 @@ enum { NOT_FOUND = 127 }; // the status of a shell
 struct edit_end {
     char why[112];
     bool killed; // it, or the chat meanwhile: what it had written was meant to be the draft
+    bool leaves; // the chat
 };
 
 // A draft, and its file.
@@ -52,7 +54,8 @@ static struct edit_end run_editor(const char *path)
     int number = status < 0            ? 0
                  : WIFSIGNALED(status) ? WTERMSIG(status)
                                        : WEXITSTATUS(status) - 128; // as shells say it
-    end.killed = status < 0 || (number > 0 && number <= SIGRTMAX && number != SIGINT);
+    end.leaves = status < 0;
+    end.killed = end.leaves || (number > 0 && number <= SIGRTMAX && number != SIGINT);
     if (status > 0 && WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND)
         snprintf(end.why, sizeof end.why, "the editor %.80s was not found", editor);
     else
@@ -153,15 +156,65 @@ static void remove_file(const char *path)
     unlink(backup);
 }
 
+static bool is_same(const struct bytes *text, const struct bytes *other)
+{
+    return text->length == other->length && (!text->length || memcmp(text->data, other->data, text->length) == 0);
+}
+
+// What an editor left.
+struct left {
+    struct bytes text;
+    int code;         // an errno: why there is none
+    char saved[4102]; // the file beside its own that the text is from; "": none
+    bool told;        // what its own had is in no history, and the file is told
+};
+
+// nano, where it is killed, writes what it has beside the file, and fails. What the file itself has is older then.
+static void take_saved(struct tui *tui, struct edit_end *end, const struct edited *edited, struct left *left)
+{
+    struct bytes saved = {0};
+    snprintf(left->saved, sizeof left->saved, "%s.save", edited->path);
+    int code = *end->why && (!left->code || left->code == ENOENT) ? files_read_regular(left->saved, DRAFT_LIMIT, &saved)
+                                                                  : ENOENT;
+    if (code && code != ENOENT)
+        recall_lose(&tui->stays, left->saved);
+    if (code) {
+        *left->saved = 0;
+        bytes_release(&saved);
+        return;
+    }
+    snprintf(end->why, sizeof end->why, "the editor was killed");
+    end->killed = true;
+    left->code = 0;
+    bool older = !is_same(&left->text, &edited->before) && !is_same(&left->text, &saved) && tidy_text(tui, &left->text);
+    left->told = older && !prompt_remember_other(left->text.data);
+    bytes_release(&left->text);
+    left->text = saved;
+}
+
+// What vim had not written only vim can read. As the chat ends it is told where nothing hides it.
+static void tell_of_swap(struct tui *tui, const struct edit_end *end, const char *path)
+{
+    char swap[4102], words[RECALL_STAYS_SIZE];
+    if (!*end->why || !swap_file_path(swap, sizeof swap, path) || !swap_file_holds(AT_FDCWD, swap))
+        return;
+    recall_stays_words(words, sizeof words, swap);
+    if (!end->leaves)
+        transcript_add(tui->chat, ENTRY_NOTICE, words, strlen(words));
+    recall_lose(&tui->stays, swap);
+}
+
 // The file goes once what it has is kept elsewhere.
-static void end_edit(struct tui *tui, const struct edit_end *end, const struct edited *edited)
+static void end_edit(struct tui *tui, struct edit_end *end, const struct edited *edited)
 {
     const struct bytes *before = &edited->before;
     const char *path = edited->path;
     bool taken = true;
-    struct bytes text = {0};
-    int code = files_read_regular(path, DRAFT_LIMIT, &text);
-    bool same = text.length == before->length && (!text.length || memcmp(text.data, before->data, text.length) == 0);
+    struct left left = {0};
+    left.code = files_read_regular(path, DRAFT_LIMIT, &left.text);
+    take_saved(tui, end, edited, &left);
+    bool same = is_same(&left.text, before);
+    int code = left.code;
     if (code == ESPIPE)
         tui_notice(tui, "the editor left a pipe or device in the file's place; draft unchanged");
     else if (code == ENOENT)
@@ -169,15 +222,18 @@ static void end_edit(struct tui *tui, const struct edit_end *end, const struct e
     else if (code)
         tui_notice(tui, "%s: %s; it stays there", path, strerror(code));
     else if (!same)
-        taken = take_edited(tui, end, edited, &text);
+        taken = take_edited(tui, end, edited, &left.text);
     else if (*end->why)
         tui_notice(tui, "%s; draft unchanged", end->why);
     tui_keep_draft(tui);
-    if ((!code && taken) || code == ESPIPE)
+    if (*left.saved)
+        unlink(left.saved);
+    if ((!code && taken && !left.told) || code == ESPIPE)
         remove_file(path);
     else if (code != ENOENT)
         recall_lose(&tui->stays, path); // told once more in the end; without memory it was told now
-    bytes_release(&text);
+    tell_of_swap(tui, end, path);
+    bytes_release(&left.text);
 }
 
 void tui_edit(struct tui *tui)

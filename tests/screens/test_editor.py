@@ -95,6 +95,57 @@ def test_what_an_editor_has_written_before_it_was_killed_is_the_draft():
     same(s.left(), ["a draft"])
 
 
+def test_what_nano_saves_as_it_is_killed_is_the_draft():
+    """It stands beside the file, and nano fails then. A chat that was killed with it leaves it to the next."""
+    nano = "printf 'all of it\n' > \"$1.save\"; "
+    for wrote, older in (("true; ", []), ("printf 'written\n' >\"$1\"; ", ["written"])):
+        s = Chat(wrote + nano + "exit 1")
+        s.keys("a draft\x18\x05", "the editor was killed, the draft is what it wrote; the history has the old one (Up)")
+        s.until("> all of it")
+        same(s.drafts()[0].split("\0")[0], "all of it")
+        same(s.left(), older + ["a draft", "all of it"])
+    s = Chat("printf 'a draft\n' > \"$1\"; cp \"$1\" \"$1.save\"; exit 1")
+    s.keys("a draft\x18\x05", "> a draft")
+    same(s.left(), ["a draft"])
+    for number, status in ((signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+        s = Chat("trap 'printf all >\"$1.save\"; exit 1' TERM HUP; echo it be\"\"gins >/dev/tty; while :; do sleep 0.1; done")
+        s.keys("a draft\x18\x05", "it begins")
+        s.process.send_signal(number)
+        same(s.finish(), status)
+        same(s.temporaries(), [])
+        same(s.history(), ["a draft", "all"])
+    s = Chat(nano + STAYS)
+    s.keys("a draft\x18\x05", "it begins")
+    s.process.kill()
+    s.finish()
+    t = Chat(state=s.state)
+    t.until("What was typed in a chat that was killed is in the history")
+    same(t.left(), ["a draft", "all of it"])
+
+
+def test_what_vim_had_not_written_is_named():
+    """When it fails, when the chat ends and when others begin, until somebody has seen to it."""
+    swap = "import os, sys; name = os.path.join(os.path.dirname(sys.argv[1]), '.' + os.path.basename(sys.argv[1]) + '.swp'); " \
+           "open(name, 'wb').write(b'b0VIM 9.0'.ljust(24, b'\\0') + bytes(983) + b'U' + bytes(3088))"
+    vim = "printf 'written\n' > \"$1\"; python3 -c \"%s\" \"$1\"; " % swap
+    for then, seen in (("exit 1", "the editor failed, the history has what it wrote (Up); draft unchanged"), (STAYS, "it begins")):
+        s = Chat(vim + then, columns=160)
+        s.keys("a draft\x18\x05", seen)
+        name, = [n for n in os.listdir(s.folder) if n.endswith(".swp")]
+        words = "vim -r %s has what vim did not write; it stays until you remove that file." % os.path.join(s.folder, name)
+        if then == "exit 1":
+            s.until(words)
+        s.process.terminate()
+        same(s.finish(), 143)
+        same(s.output[-600:].count(words.encode()), 1)
+        for plain in (False, True):
+            t = Chat(state=s.state, plain=plain, columns=160)
+            t.until(words)
+            t.process.kill()
+            t.finish()
+        os.unlink(os.path.join(s.folder, name))
+
+
 def test_an_editor_that_fails_leaves_the_draft_and_loses_nothing():
     s = Chat(writes("much\\000work\\n\\n", "exit 1"))  # :w, then :cq
     s.keys("a draft\x18\x05", "the editor failed, the history has what it wrote (Up); draft unchanged")

@@ -145,6 +145,86 @@ static void what_is_beside_an_editors_file_goes_with_it(struct harness *t)
     CHECK_EQ(t, n_taken, 4);
     CHECK_EQ(t, files(), before - 5);
     CHECK_EQ(t, adopt(), 0);
+    for (int same = 0; same < 2; same++) { // nano's
+        put("edit-killed", same ? "all" : "saved\n", same ? 3 : 6);
+        put("edit-killed.save", "all\n", 4);
+        put("edit-alone_.save", "typed", 5);
+        put("edit-alone_.save.1", "", 0);
+        CHECK_EQ(t, adopt(), 2);
+        CHECK_EQ(t, n_taken, same ? 2 : 3);
+        size_t saved = 0, all = 0;
+        for (size_t i = 0; i < n_taken; i++) {
+            saved = strcmp(taken[i], "saved") == 0 ? i : saved;
+            all = strcmp(taken[i], "all") == 0 ? i + 1 : all;
+        }
+        CHECK(t, all > saved + !same); // the newest last
+        CHECK_EQ(t, files(), before - 5);
+    }
+}
+
+enum { SWAP = 4096 };
+
+// The first block of a swap file.
+static void put_swap(const char *name, const char *head, long process, char changed)
+{
+    char block[SWAP] = {0};
+    snprintf(block, 24, "%s", head);
+    for (int i = 0; i < 4; i++)
+        block[24 + i] = (char)(process >> 8 * i);
+    block[1007] = changed;
+    put(name, block, sizeof block);
+}
+
+static bool is_there(const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+// What vim had not written stays and is told; what has nothing of it goes, but not from under an editor that lives.
+static void what_only_vim_can_read_stays_and_is_told(struct harness *t)
+{
+    static const struct {
+        const char *head;
+        bool lives;
+        char changed;
+        bool told, stays;
+    } swaps[] = {
+        {"b0VIM 9.0", false, 0x55, true, true},    {"b0VIM 9.0", false, 0, false, false},
+        {"b0VIM 9.0", true, 0x55, false, true},    {"b0VIM 9.0", true, 0, false, true},
+        {"b0nano 7.2", false, 0x55, false, false}, {"something", false, 0x55, false, true},
+    };
+    static const char *const names[] = {".edit-abcdef.swp", ".edit-abcdef.swo", ".moechat-abcdef.swp"};
+    char wanted[128];
+    pid_t gone = fork();
+    if (gone == 0)
+        _exit(0);
+    CHECK_EQ(t, waitpid(gone, NULL, 0), gone);
+    setenv("TMPDIR", folder, 1);
+    for (size_t i = 0; i < sizeof swaps / sizeof swaps[0]; i++)
+        for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
+            put_swap(names[n], swaps[i].head, swaps[i].lives ? getpid() : gone, swaps[i].changed);
+            snprintf(wanted, sizeof wanted, "%s/%s", folder, swaps[i].told ? names[n] : "");
+            put("draft-abcdef", "a draft", 7);
+            for (int chats = 0; chats < 2; chats++) {
+                snprintf(stayed, sizeof stayed, "%s/", folder);
+                CHECK_EQ(t, adopt(), !chats);
+                if (n == 2)
+                    draft_file_find_elsewhere(&(struct draft_taker){take, stays, NULL});
+                CHECK_STR(t, stayed, wanted);
+                CHECK_EQ(t, is_there(names[n]), swaps[i].stays);
+            }
+            snprintf(wanted, sizeof wanted, "%s/%s", folder, names[n]);
+            unlink(wanted);
+        }
+    unsetenv("TMPDIR");
+    put(".edit-abcdef.swp", "", 0);
+    put(".edit-another.swp", "", 0);
+    adopt();
+    CHECK(t, !is_there(".edit-abcdef.swp") && is_there(".edit-another.swp"));
+    snprintf(wanted, sizeof wanted, "%s/.edit-another.swp", folder);
+    unlink(wanted);
 }
 
 static void what_is_too_long_stays_and_is_told(struct harness *t)
@@ -381,6 +461,7 @@ int main(int argc, char **argv)
         TEST(what_is_sent_is_kept_no_more),
         TEST(what_no_history_takes_stays),
         TEST(what_is_beside_an_editors_file_goes_with_it),
+        TEST(what_only_vim_can_read_stays_and_is_told),
         TEST(what_is_too_long_stays_and_is_told),
         TEST(what_was_kept_outlives_a_full_disk),
         TEST(a_file_that_could_not_be_made_is_tried_again),

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+// The first block of a swap file, as vim writes it, and nano where it locks what it edits.
+#include "app/store/swap_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { EDITOR = 2, PROCESS = 24, CHANGED = 1007, IS_CHANGED = 0x55, HEAD = 1024 };
+
+bool swap_file_is(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t length = strlen(name);
+    const char *end = length > SWAP_FILE_END ? name + length - SWAP_FILE_END : "";
+    return name[0] == '.' && strncmp(end, ".sw", 3) == 0 && end[3] >= 'a' && end[3] <= 'p';
+}
+
+bool swap_file_path(char *out, size_t size, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    int folder = slash ? (int)(slash + 1 - path) : 0;
+    return snprintf(out, size, "%.*s.%s.swp", folder, path, path + folder) < (int)size;
+}
+
+// The number of its process is written with the lowest byte first.
+static bool lives(const unsigned char *head)
+{
+    uint32_t process = 0;
+    for (int i = 3; i >= 0; i--)
+        process = process << 8 | head[PROCESS + i];
+    return process > 0 && process <= INT32_MAX && (kill((pid_t)process, 0) == 0 || errno != ESRCH);
+}
+
+bool swap_file_holds(int folder, const char *name)
+{
+    struct stat about;
+    unsigned char head[HEAD] = {0};
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool ours = fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid();
+    ssize_t got = ours ? pread(fd, head, sizeof head, 0) : -1;
+    close(fd);
+    bool known = got == HEAD && head[0] == 'b', left = got == 0 || (known && !lives(head));
+    bool holds = left && head[CHANGED] == IS_CHANGED && memcmp(head + EDITOR, "VIM", 3) == 0;
+    if (left && !holds)
+        unlinkat(folder, name, 0);
+    return holds;
+}
