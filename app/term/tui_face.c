@@ -371,10 +371,19 @@ static void take_keys(struct tui *tui, const char *bytes, size_t length)
     input_push(&tui->input, bytes + first, length - first, now);
 }
 
+// Our own time between is none of the pause: what came meanwhile has waited for us.
+static void end_burst(struct tui *tui, uint64_t now_ms)
+{
+    if (!tui->burst.read && now_ms > tui->burst.done_ms + INPUT_BURST_MS)
+        tui->burst.of_line = false;
+}
+
 static void read_keys(void *self)
 {
     struct tui *tui = self;
     char block[BLOCK];
+    end_burst(tui, term_clock_ms());
+    tui->burst.read = true;
     ssize_t got = read(STDIN_FILENO, block, sizeof block);
     if (got > 0) {
         take_keys(tui, block, (size_t)got);
@@ -416,6 +425,7 @@ static void finish_round(void *self)
     struct tui *tui = self;
     uint64_t now = term_clock_ms();
     struct bytes whole = {0};
+    end_burst(tui, now);
     input_tick(&tui->input, now);
     tui_send_queued(tui);
     tui->keep_ms = prompt_draft_wait(now);
@@ -429,6 +439,9 @@ static void finish_round(void *self)
     }
     if ((tui->dirty && now - tui->drawn_ms >= FRAME_MS) || (ticks(tui) && now - tui->drawn_ms >= TICK_MS))
         tui_draw(tui);
+    if (tui->burst.read)
+        tui->burst.done_ms = term_clock_ms();
+    tui->burst.read = false;
 }
 
 static void resize(void *self)

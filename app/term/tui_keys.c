@@ -501,7 +501,8 @@ static bool is_edit(const struct input_item *item)
 }
 
 // Over the conversation stands a page: keys as less has them. The draft below stays as it is; other characters are none
-// of it and begin no message, which would be half eaten by those that are. False: a key as any.
+// of it and begin no message, which would be half eaten by those that are. What came in one piece with the line that
+// opened the page was typed before it was there, and goes where it would without. False: a key as any.
 static bool page_key(struct tui *tui, const struct input_item *item)
 {
     static const struct {
@@ -526,6 +527,8 @@ static bool page_key(struct tui *tui, const struct input_item *item)
         return false;
     if (!tui->help_open) // the figures in the chat's place are left by their own key
         return tui->zoom && blank && tui->mode == MODE_WRITE && is_key(item, "\004") && half_down(tui);
+    if (tui->burst.of_line)
+        return false;
     if (tui_slash_commands(tui) && is_key(item, "/")) {
         close_page(tui);
         return false;
@@ -586,7 +589,8 @@ static void enter(struct tui *tui, const char *text)
         line = text; // also without memory: nothing is sent that would lose the rest
     free(rest);
     prompt_remember(line);
-    tui->help_open = false;
+    tui->help_open = tui->help_open && tui->burst.of_line; // nobody has seen it yet
+    tui->burst.of_line = true;
     transcript_follow(tui->chat);
     if (line[0] == '!' && line[1])
         tui_shell(tui, line + 1);

@@ -68,6 +68,11 @@ struct tui {
     struct bytes stays;  // editors' files that nothing took, as unkept
     struct bytes behind; // what came behind the line that ends the chat
     struct bytes held;   // what came with the key that ended the bare view, and is read next
+    struct {
+        bool read;        // something was, in this round
+        uint64_t done_ms; // what was read last had been seen to
+        bool of_line;     // what comes may be of one piece with a line that was entered: a page has no keys in it
+    } burst;
     // The answer under way.
     bool thinking, stopping;
     bool begun_entry;             // in the transcript

@@ -1593,6 +1593,26 @@ def test_pages_have_the_keys_of_less():
     leave(s)
 
 
+def test_a_page_eats_nothing_that_came_with_its_command():
+    """In one piece, as a paste that is not marked. Behind it, the keys are the page's."""
+    s = chat("turn\necho\n" * 3, rows=40)
+    s.keys("/help\rwhat is a quick fox?\rsecond message\rq jkG", lambda t: "q closes" in t.text() and "> q jkG" in t.text())
+    s.keys("G", lambda t: "Ctrl-L" in t.text() and t.text().rstrip().endswith("> q jkG"))
+    s.keys("q", lambda t: "you \u203a what is a quick fox?" in t.text() and "you \u203a second message" in t.text() and t.text().rstrip().endswith("> q jkG"))
+    s.keys("\x15/log\r/help\r" + "word " * 4000 + "end", lambda t: " help; q closes" in t.text() and "word word end" in t.text())
+    s.keys("q", lambda t: IDLE in t.text() and "word word end" in t.text())
+    s.send("\x15")
+    leave(s)
+    s = chat("turn\ntext first part\nhang\nturn\necho\n")
+    s.keys("go\r", "first part")
+    s.keys("/stats\rwhat is a cow?\r/sto", lambda t: "stats; q closes" in t.text() and "queued: what is a cow?" in t.text() and "> /sto" in t.text())
+    s.keys("x", "q or Esc closes this page")
+    s.keys("q", lambda t: "first part" in t.text() and t.text().rstrip().endswith("> /sto"))
+    s.keys("\x15\x1b", "you \u203a what is a cow?")
+    s.until(IDLE)
+    leave(s)
+
+
 def test_a_page_leaves_the_draft_alone():
     """Over a draft, and during an answer, the keys are the page's, and what was typed is there when it closes."""
     s = chat("turn\ntext first part\nhang\nturn\necho\n", rows=16)

@@ -107,6 +107,26 @@ def test_a_talk_from_a_shell():
     s.end()
 
 
+def test_what_is_pasted_unmarked_with_a_page_is_not_eaten():
+    s = Shell()
+    s.start("--no-session")
+    tmux("set-buffer", "/help\nwhat is a quick fox?\nsecond message\nq k")
+    tmux("paste-buffer")
+    s.until(lambda t: "q closes" in t and "> q k" in t)
+    time.sleep(0.2)  # as somebody who has seen the page
+    s.keys("q")
+    s.until(lambda t: "you \u203a second message" in t and " idle " in t and "> q k" in t)
+    s.until("what is a quick fox?")
+    tmux("send-keys", "-l", "\x15/help\ragain?\rq j")
+    s.until(lambda t: "q closes" in t and "> q j" in t)
+    time.sleep(0.2)  # as somebody who has seen the page
+    s.keys("q")
+    s.until(lambda t: "you \u203a again?" in t and " idle " in t)
+    s.keys("C-u", "C-d")
+    s.until(lambda t: t.rstrip().endswith("$"))
+    s.end()
+
+
 def test_that_a_paste_was_cut_is_said():
     s = Screen(["--no-session"] + script("turn\necho\n"))  # here, as it is long for a program under sanitizers
     s.until(" idle ")
