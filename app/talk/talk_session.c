@@ -498,6 +498,7 @@ void talk_finish_session(struct talk *talk)
         talk_say(talk, "%s", lost_system(talk));
     const struct chat_turn *system = chat_system(&talk->chat);
     bool said = news.unanswered || chat_exchanges(&talk->chat) || (system && system->number != PART_NONE);
+    said = said || !(news.open ? news.blank : talk->blank); // all was taken back, and is kept
     struct store_error error;
     bool there = *talk->session && store_find(&talk->store, talk->session, &error) == STORE_OK;
     if (*talk->session && !news.failed && said && !there)

@@ -1652,6 +1652,26 @@ def typed(keys):
     return t.output.decode()
 
 
+def test_a_conversation_that_was_taken_back_is_named_as_one_leaves():
+    """It is kept all the same."""
+    for args in ((), ("--session", "emptied")):
+        s = chat(ECHO, *args)
+        s.send("precious words\r")
+        s.wait("tokens/s;")
+        s.send("/undo\r")
+        s.wait("brings it back", "You:")
+        leave(s)
+        name = "emptied" if args else re.search('Saved as "([^"]*-precious-words)"', s.output.decode()).group(1)
+        expect(('Saved as "%s"' % name).encode() in s.output and os.path.isdir(os.path.join(STORE, name)), s.output[-500:])
+        s = chat(ECHO, "--session", name)  # nor only by who took it back
+        leave(s)
+        expect(('Saved as "%s"' % name).encode() in s.output, s.output[-500:])
+    for args in ((), ("--session", "never-said")):
+        s = chat(ECHO, *args)
+        leave(s)
+        expect(b"Saved as" not in s.output, s.output[-500:])
+
+
 def test_the_command_that_resumes_is_not_cut():
     for name, line in (("short", b'Saved as "short"; moechat --session short resumes it.'), ("n" * 40, b'this resumes it:')):
         t = chat(ECHO, "--session", name, columns=80)
