@@ -166,9 +166,11 @@ static void do_held(struct talk *talk)
 }
 
 // What there is to say of a save, and then what the command that asked for it has done: /fork did, whatever the cap
-// took, and where the disk took nothing, too: then the conversation is another session's all the same.
-static void say_saved(struct talk *talk, const struct session_news *news, bool another)
+// took, and where the disk took nothing, too: then the conversation is another session's all the same, or this one has
+// another name than `before`.
+static void say_saved(struct talk *talk, const struct session_news *news, const char *before)
 {
+    bool another = !*before && *news->name, renamed = *before && strcmp(before, news->name) != 0 && *news->name;
     bool failed = *news->text && news->failed && !news->of_turn;
     if (failed)
         talk_fail(talk, "%s", news->text);
@@ -176,8 +178,11 @@ static void say_saved(struct talk *talk, const struct session_news *news, bool a
         talk_say_for_now(talk, "%s", news->text);
     else if (*news->text)
         talk_say(talk, "%s", news->text);
-    if (failed && another && *news->name)
+    if (failed && another)
         talk_say(talk, "The conversation goes on as \"%s\"; the next turn tries again to save it.", news->name);
+    else if (failed && renamed)
+        talk_say(talk, "It was renamed to \"%s\" all the same%s.", news->name,
+                 news->hole ? "" : "; the next turn tries again to save what is missing");
     else if (!failed && talk->state == TALK_BUSY && !news->of_turn && *talk->choice.note)
         talk_say(talk, "%s \"%s\".", talk->choice.note, news->name);
 }
@@ -185,7 +190,8 @@ static void say_saved(struct talk *talk, const struct session_news *news, bool a
 void talk_on_session(struct talk *talk, const struct session_news *news)
 {
     talk->face->progress(talk->self, NULL);
-    bool another = !*talk->session;
+    char before[sizeof talk->session];
+    memcpy(before, talk->session, sizeof before);
     snprintf(talk->session, sizeof talk->session, "%s", news->name);
     talk->unsaved = news->unsaved;
     talk->hole = news->hole;
@@ -194,7 +200,7 @@ void talk_on_session(struct talk *talk, const struct session_news *news)
     if (talk->opening && !news->of_turn)
         on_opened(talk, news);
     else
-        say_saved(talk, news, another);
+        say_saved(talk, news, before);
     talk->untold = talk->untold && !news->of_turn;
     if (news->of_turn || talk->held.length) {
         do_held(talk);

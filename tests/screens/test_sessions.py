@@ -1022,6 +1022,10 @@ def test_a_full_disk_is_no_place_that_was_saved_to():
     expect("\nmoechat: The conversation's KV cache is not saved; your next message reads 11 of its 11 tokens again; conversation not saved: " in said, said)
     said = full("one", "/fork elsewhere")
     expect('The conversation goes on as "elsewhere"; the next turn tries again to save it.\n' in said, "said: %r" % said)
+    for command in ("/rename", "/save"):  # the name is another all the same
+        said = full("one", command + " other" + command[1:], command + " other" + command[1:])
+        same(said.count('It was renamed to "other%s" all the same; the next turn tries again to save what is missing.\n' % command[1:]), 1)
+        same(said.count("conversation not saved: "), 4)
 
 
 def test_a_session_in_which_nothing_was_saved_is_none():
