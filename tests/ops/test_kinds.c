@@ -461,8 +461,8 @@ static void norms_on_the_way(struct harness *t)
 {
     for (unsigned d = 0; d < rigs.n; d++)
         for (unsigned i = 0; i < n_known; i++) {
-            if (!is_tried(&rigs.items[d], &all[i]))
-                continue;
+            if (!is_sample(&all[i]) && !getenv("MOECHAT_TEST_KIND"))
+                continue; // the others' take PoCL a second each
             open_kind(&rigs.items[d], &all[i]);
             CHECK(t, check_normed(&rigs.items[d], &all[i], 256, 7));
             CHECK(t, check_normed(&rigs.items[d], &all[i], 4864, 0)); // more than a chunk of x
