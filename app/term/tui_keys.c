@@ -634,6 +634,7 @@ static bool leave_edit(struct tui *tui)
     const char *given = talk_edited(&tui->talk);
     if (!tui->talk.editing || tui->talk.state != TALK_IDLE)
         return false;
+    prompt_set_vi_command(false); // as any line begins
     if (given && strlen(given) == draft.length && memcmp(given, draft.text, draft.length) == 0) {
         prompt_remember(""); // drafts that were left alone
         prompt_replace("");

@@ -1472,6 +1472,19 @@ def test_esc_leaves_an_edit():
     leave(s)
 
 
+def test_vi_begins_in_insert_mode_behind_an_edit():
+    """Left by Esc, of which the first ends insert mode."""
+    s = chat("turn\necho\n", env=environment(INPUTRC=vi_inputrc("vi-edit", SHOWS_MODE), **XTERM))
+    answered(s, "one")
+    for keys in ("", " more"):
+        s.keys("/edit\r", "Esc brings it back.")
+        s.keys(keys + "\x1b", "(cmd)")
+        s.keys("\x1b", lambda t: "(ins)" in t.text() and "(cmd)" not in t.text() and "> one" not in t.text())
+        s.keys("words", "words")
+        s.keys("\x15", lambda t: "words" not in t.text())
+    leave(s)
+
+
 def test_ctrl_c_leaves_an_edit_and_commands_do_not():
     s = after_two_answers()
     before = s.text().split(IDLE)[0].rstrip()
