@@ -200,6 +200,14 @@ static void put_off(struct tui *tui, const char *text)
                             : "/edit can't wait in the queue; Esc stops the answer, then Enter does it");
 }
 
+// What a command said stands in the chat, which comes back where the figures have its place; `before`: entries then.
+static void show_said(struct tui *tui, const struct line *line, size_t before)
+{
+    bool command = line->kind == LINE_COMMAND || line->kind == LINE_UNKNOWN;
+    if (command && transcript_entries(tui->chat) > before)
+        tui->zoom = false;
+}
+
 // A command stands above what it has to say; what it shows elsewhere needs no mention.
 static void submit(struct tui *tui, const char *text, size_t length)
 {
@@ -210,7 +218,9 @@ static void submit(struct tui *tui, const char *text, size_t length)
         transcript_add(tui->chat, ENTRY_NOTICE, echo.data, echo.length);
     tui->echo = echo.length ? transcript_entries(tui->chat) : 0;
     bytes_release(&echo);
+    size_t before = transcript_entries(tui->chat);
     talk_line(&tui->talk, text, length);
+    show_said(tui, &line, before);
     tui->echo = 0;
 }
 
@@ -568,6 +578,16 @@ static bool goes_on(struct tui *tui, const char *line)
     return true;
 }
 
+static void meanwhile(struct tui *tui, const char *text)
+{
+    struct line line = commands_parse(text, strlen(text));
+    size_t before = transcript_entries(tui->chat);
+    if (talk_line_meanwhile(&tui->talk, text, strlen(text)))
+        show_said(tui, &line, before);
+    else
+        put_off(tui, text);
+}
+
 // Something was typed and Enter: a message, a command, or one that stands behind a draft that stays.
 static void enter(struct tui *tui, const char *text)
 {
@@ -596,8 +616,8 @@ static void enter(struct tui *tui, const char *text)
         tui_shell(tui, line + 1);
     else if (tui->talk.state == TALK_IDLE)
         submit(tui, line, strlen(line));
-    else if (!talk_line_meanwhile(&tui->talk, line, strlen(line)))
-        put_off(tui, line);
+    else
+        meanwhile(tui, line);
 }
 
 void tui_on_line(void *context, char *line)

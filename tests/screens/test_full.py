@@ -223,6 +223,22 @@ def test_no_room_is_said_of_the_size_that_there_is():
     leave(s)
 
 
+def test_what_a_command_says_is_seen_where_the_figures_had_the_screen():
+    s = chat("turn\ntext first part\nhang\n", rows=30)
+    for command, wanted in (("/stats", "read (prefill)"), ("/nothing", "/help lists"), ("/set top-k", "top-k")):
+        s.keys("\x1bz", lambda t: "no experts used yet" in t.text() and wanted not in t.text())
+        s.keys(command + "\r", lambda t: command in t.text() and wanted in t.text())
+    s.keys("\x1bz", lambda t: "no /nothing" not in t.text())
+    s.keys("/heat\r", lambda t: "no /nothing" not in t.text())  # asks for these
+    s.keys("Tell me.\r", lambda t: " s \u00b7" in t.text() or "decod" in t.text() or "answer" in t.text())
+    expect("first part" not in s.text(), "one looks on at the figures: %s" % s.text())
+    s.keys("/stats\r", "stats; q closes")
+    s.keys("q", lambda t: "q closes" not in t.text() and "first part" not in t.text())
+    s.keys("\x1b", IDLE)
+    s.keys("\x1bz", "first part")
+    leave(s)
+
+
 def test_leaving_while_the_figures_have_the_screen():
     env = environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_DATA_HOME=os.path.join(SCRATCH, "zoomed"))
     for name, rows, columns in (("zoomed", 24, 80), ("tiny", 2, 3)):
