@@ -371,10 +371,11 @@ static void take_keys(struct tui *tui, const char *bytes, size_t length)
     input_push(&tui->input, bytes + first, length - first, now);
 }
 
-// Our own time between is none of the pause: what came meanwhile has waited for us.
+// Our own time between is none of the pause: what came meanwhile has waited for us. Over a network a piece may come in
+// parts, as a key's bytes do.
 static void end_burst(struct tui *tui, uint64_t now_ms)
 {
-    if (!tui->burst.read && now_ms > tui->burst.done_ms + INPUT_BURST_MS)
+    if (!tui->burst.read && now_ms > tui->burst.done_ms + tui->input.escape_ms)
         tui->burst.of_line = false;
 }
 

@@ -1623,18 +1623,23 @@ def test_pages_have_the_keys_of_less():
 
 
 def test_a_page_eats_nothing_that_came_with_its_command():
-    """In one piece, as a paste that is not marked. Behind it, the keys are the page's."""
-    s = chat("turn\necho\n" * 3, rows=40)
+    """In one piece, as a paste that is not marked. Behind it, the keys are the page's. Over a network, for a busy machine may
+    keep us from sending on for 30 ms."""
+    soon = lambda: time.sleep(0.15)
+    s = chat("turn\necho\n" * 3, rows=40, env=environment(SSH_CONNECTION="here", **XTERM))
     s.keys("/help\rwhat is a quick fox?\rsecond message\rq jkG", lambda t: "q closes" in t.text() and "> q jkG" in t.text())
+    soon()
     s.keys("G", lambda t: "Ctrl-L" in t.text() and t.text().rstrip().endswith("> q jkG"))
     s.keys("q", lambda t: "you \u203a what is a quick fox?" in t.text() and "you \u203a second message" in t.text() and t.text().rstrip().endswith("> q jkG"))
     s.keys("\x15/log\r/help\r" + "word " * 4000 + "end", lambda t: " help; q closes" in t.text() and "word word end" in t.text())
+    soon()
     s.keys("q", lambda t: IDLE in t.text() and "word word end" in t.text())
     s.send("\x15")
     leave(s)
     s = chat("turn\ntext first part\nhang\nturn\necho\n")
     s.keys("go\r", "first part")
     s.keys("/stats\rwhat is a cow?\r/sto", lambda t: "stats; q closes" in t.text() and "queued: what is a cow?" in t.text() and "> /sto" in t.text())
+    soon()
     s.keys("x", "q or Esc closes this page")
     s.keys("q", lambda t: "first part" in t.text() and t.text().rstrip().endswith("> /sto"))
     s.keys("\x15\x1b", "you \u203a what is a cow?")
