@@ -100,7 +100,7 @@ static void report_pace(const struct observer *o, uint64_t tokens)
 {
     struct moe_progress at = progress_at(o, tokens);
     at.seconds_left = pace_seconds_left(&o->pace);
-    at.bytes_left = (uint64_t)pace_bytes_left(&o->pace);
+    at.bytes_left = (uint64_t)pace_bytes_left(&o->pace, o->bytes_before + at.bytes_read);
     o->feed.progress(o->feed.context, &at);
 }
 

@@ -387,11 +387,14 @@ static double group_bytes(const struct pace *pace, uint32_t first_layer, double 
     return bytes;
 }
 
-double pace_bytes_left(const struct pace *pace)
+double pace_bytes_left(const struct pace *pace, uint64_t bytes_read)
 {
-    double read = (double)(pace->last.bytes_read - pace->layer_began.bytes_read);
-    double bytes = pace->in_layer ? fmax(0, pace->layer_bytes - read) : 0;
-    bytes += group_bytes(pace, pace->layer + pace->in_layer, pace->rows, pace->swept);
+    // Beyond the layer's own is for the next, some of whose experts may come while this one is computed.
+    double own = pace->layer_bytes - (double)(bytes_read - pace->layer_began.bytes_read);
+    bool begun = pace->in_layer || pace->layer > pace->plan.shape->first_k_dense_replace;
+    double bytes = group_bytes(pace, pace->layer + pace->in_layer, pace->rows, pace->swept);
+    if (begun)
+        bytes = fmax(0, bytes + (pace->in_layer ? own : fmin(0, own)));
     uint32_t left = pace->left;
     while (left) {
         uint32_t rows = pace_group(pace->plan.groups, left);

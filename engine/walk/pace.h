@@ -89,7 +89,8 @@ void pace_logits(struct pace *pace, uint32_t rows);
 
 // What the rest will take; 0: that can't be told yet.
 double pace_seconds_left(const struct pace *pace);
-// Bytes of experts that the rest will read, by what is in memory and if all experts are chosen alike.
-double pace_bytes_left(const struct pace *pace);
+// Bytes of experts that the rest will read, by what is in memory and if all experts are chosen alike, once the store
+// has read so many in all.
+double pace_bytes_left(const struct pace *pace, uint64_t bytes_read);
 
 #endif

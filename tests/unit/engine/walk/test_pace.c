@@ -86,6 +86,7 @@ struct run {
     size_t n_said;
     struct said said[MOST_SAID];
     double bytes_error; // of what was foretold to be read, when the prompt began
+    bool stands;        // what is left stayed as it was where more had been read
 };
 
 static double uniform(struct run *run)
@@ -189,6 +190,8 @@ static void run_experts(struct run *run, uint32_t layer, uint32_t rows)
     take_in(run);
     struct pace_clock at = now(run);
     pace_layer(&run->pace, layer, s->n_routed_experts, &at);
+    double left = pace_bytes_left(&run->pace, at.bytes_read), next = pace_bytes_left(&run->pace, at.bytes_read + 1000);
+    run->stands |= left >= 1000 && fabs(left - next - 1000) > 1;
     for (uint32_t e = 0; e < s->n_routed_experts; e++, run->taken++) {
         uint32_t n = run->taken, of = (uint32_t)(shares[e] / sum * rows * s->top_k);
         ask(run, index);
@@ -229,7 +232,7 @@ static double read_prompt(struct run *run, uint32_t tokens, struct pace_groups g
         rows = pace_group(groups, tokens - done);
         run->asked = run->taken = run->landed = 0;
         pace_begin_group(&run->pace, rows);
-        foretold = done ? foretold : pace_bytes_left(&run->pace);
+        foretold = done ? foretold : pace_bytes_left(&run->pace, (uint64_t)run->bytes);
         for (uint32_t layer = 0; layer < s->n_layers; layer++) {
             for (uint32_t first = 0; first < rows; first += groups.chunk)
                 begin_chunk(run, &(struct pace_chunk){layer, position + done + first,
@@ -264,6 +267,7 @@ static void check_machine(struct harness *t, const struct shape *shape, const st
             if (!CHECK(t, run->bytes_error <= 0.2))
                 printf("    %s, %u tokens, prompt %u: bytes %.1f %%\n", what, prompts[i].tokens, prompt + 1,
                        100 * run->bytes_error);
+            CHECK(t, !run->stands);
             if (!CHECK(t, worst <= 0.2))
                 printf("    %s, %u layers, %u tokens in groups of %u, prompt %u: %.1f %%\n", what, shape->n_layers,
                        prompts[i].tokens, prompts[i].groups.largest, prompt + 1, 100 * worst);
