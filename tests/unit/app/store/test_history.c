@@ -287,9 +287,15 @@ static void has_a_place(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(there_and_back), TEST(what_is_not_kept), TEST(adds_and_loads),
-        TEST(hostile_files),  TEST(is_written_anew),  TEST(few_long_ones_are_kept),
-        TEST(side_by_side),   TEST(has_a_place),      TEST(a_lock_that_stays_is_not_waited_for),
+        TEST(there_and_back),
+        TEST(what_is_not_kept),
+        TEST(adds_and_loads),
+        TEST(hostile_files),
+        TEST(is_written_anew),
+        TEST(few_long_ones_are_kept),
+        TEST(side_by_side),
+        TEST(has_a_place),
+        TEST(a_lock_that_stays_is_not_waited_for),
         TEST(a_full_disk_leaves_no_half),
     };
     if (!mkdtemp(folder))
