@@ -2,6 +2,7 @@
 // Opens a package: model.json read, its files checked against it.
 #include "engine/files/package.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -406,7 +407,12 @@ static int check_size(const struct package_file *file, struct moe_err *err)
 {
     int fd;
     uint64_t bytes;
-    int code = file_open(file->path, &fd, &bytes, err);
+    struct moe_err own = {.text = ""};
+    int code = file_open(file->path, &fd, &bytes, &own);
+    if (code == MOE_NOT_FOUND && own.sys_errno) // else it is a pointer to it
+        return moe_fail_file(err, code, file->path, 0, "is missing from the package; get the package again");
+    if (code && err)
+        *err = own;
     if (code)
         return code;
     close(fd);
@@ -428,12 +434,36 @@ static int check_files(const struct package *package, struct moe_err *err)
     return code;
 }
 
+static bool has(const char *directory, const char *name)
+{
+    char path[MAX_DIRECTORY + 32];
+    return snprintf(path, sizeof path, "%s/%s", directory, name) < (int)sizeof path && access(path, F_OK) == 0;
+}
+
 // A folder that convert was stopped in: its journal is there, and the manifest, which comes last, is not.
 static bool is_unfinished(const char *directory)
 {
-    char path[MAX_DIRECTORY + 32];
-    snprintf(path, sizeof path, "%s/convert.journal", directory);
-    return access(path, F_OK) == 0;
+    return has(directory, "convert.journal");
+}
+
+// What convert writes, whose manifest is gone: resident.gguf alone would be taken for a model of one file.
+static bool lacks_manifest(const char *directory)
+{
+    bool found = false;
+    struct dirent *entry;
+    DIR *folder = has(directory, "resident.gguf") || has(directory, "resident.safetensors") ? opendir(directory) : NULL;
+    while (folder && !found && (entry = readdir(folder))) {
+        const char *end = strrchr(entry->d_name, '.');
+        found = strncmp(entry->d_name, "layer-", 6) == 0 && end && strcmp(end, ".experts") == 0;
+    }
+    if (folder)
+        closedir(folder);
+    return found && !has(directory, "model.json");
+}
+
+bool package_is_one(const char *directory)
+{
+    return has(directory, "model.json") || is_unfinished(directory) || lacks_manifest(directory);
 }
 
 static int open_directory(const char *directory, struct package *package, struct moe_err *err)
@@ -449,6 +479,8 @@ static int open_directory(const char *directory, struct package *package, struct
     if (code == MOE_NOT_FOUND && is_unfinished(directory))
         return moe_fail_file(err, MOE_NOT_FOUND, directory, 0,
                              "is an unfinished convert; the same moechat convert command goes on with it");
+    if (code == MOE_NOT_FOUND && lacks_manifest(directory))
+        return moe_fail_file(err, MOE_NOT_FOUND, path, 0, "is missing from the package; get the package again");
     if (code == MOE_NOT_FOUND && gguf_set_is_one(directory))
         return gguf_model_open(package, err);
     if (code == MOE_NOT_FOUND && folder_is_one(directory))

@@ -69,6 +69,9 @@ struct package {
 // Reads directory/model.json, or, where there is none, GGUF files (gguf_model.h) or a folder from the hub (folder.h).
 // On failure nothing is left allocated.
 int package_open(const char *directory, struct package *package, struct moe_err *err);
+// Whether a folder is a package, or one that convert was stopped in, or what is left of one without its manifest:
+// whatever it lacks, it is no download.
+bool package_is_one(const char *directory);
 void package_release(struct package *package);
 // What moe.h says of it, for which the headers of its tensors are read.
 // What follows from the shape alone.

@@ -13,6 +13,7 @@
 #include "engine/base/file.h"
 #include "engine/files/gguf_config.h"
 #include "engine/files/gguf_set.h"
+#include "engine/files/package.h"
 #include "engine/model/foresee_bits.h"
 #include "engine/model/missing.h"
 #include "engine/model/model.h"
@@ -200,6 +201,8 @@ static int describe_head(struct gguf_set *set, struct moe_description *d, struct
         *(strstr(tensor->name, "_exps.") ? &d->all_experts_bytes : &d->resident_bytes) += tensor->bytes;
         d->declared_bytes = end > d->declared_bytes ? end : d->declared_bytes; // what stands before the first, too
     }
+    if (!d->all_experts_bytes)
+        return moe_fail_file(err, MOE_NO_TENSOR, set->files[0].path, 0, "lists no experts");
     d->package_bytes = d->all_experts_bytes + d->resident_bytes;
     return MOE_OK;
 }
@@ -263,6 +266,8 @@ int moe_foresee(const char *path, struct moe_description *d, struct moe_err *err
     if (length == 0 || length > 4000)
         return moe_fail(err, MOE_BAD_ARGUMENT, "the model's path must have 1 to 4000 bytes");
     bool folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    if (folder && package_is_one(path)) // its resident.gguf is no beginning of a model
+        return moe_fail_file(err, MOE_NOT_FOUND, path, 0, "is a package, which is no download");
     if (folder && !gguf_set_is_one(path))
         return foresee_folder(path, d, err);
     if (folder || length < 5 || strcmp(path + length - 5, ".json") != 0)

@@ -14,6 +14,7 @@ from rig import ROOT, SCRATCH, expect, run, same
 
 GOLDEN = os.path.join(ROOT, "tests", "golden")
 INT4 = os.path.join(GOLDEN, "ck-k25", "checkpoint")
+CHAT = os.path.join(GOLDEN, "gguf-chat", "checkpoint", "chat.gguf")
 MLX = os.path.join(GOLDEN, "ck-v3-groups-mlx", "checkpoint")
 
 
@@ -106,6 +107,42 @@ def test_mistakes_are_sentences():
         told(result, words)
         expect(b"template" not in result.stderr, "of what was not converted nothing more is said")
     same(os.path.exists(os.path.join(SCRATCH, "x.partial")), False)
+
+
+def test_what_is_wrong_with_a_package_is_a_sentence():
+    """resident.gguf is not the beginning of a model: no figures are told, and no download is suggested that makes none."""
+    def missing(path):
+        os.unlink(path)
+
+    def cut(path):
+        os.truncate(path, 10000)
+
+    def torn(path):
+        with open(path, "w") as out:
+            out.write("{")
+
+    gone = "is missing from the package; get the package again"
+    for source, resident in ((CHAT, "resident.gguf"), (MLX, "resident.safetensors")):
+        whole, broken = (os.path.join(SCRATCH, resident + end) for end in ("-whole", "-broken"))
+        same(run(["convert", source, whole]).returncode, 0)
+        layer = sorted(name for name in os.listdir(whole) if name.endswith(".experts"))[0]
+        for name, harm, words in ((layer, missing, gone), (resident, missing, gone), ("model.json", missing, gone),
+                                  (layer, cut, "is 10000 bytes, model.json says "), (resident, cut, "is 10000 bytes, model.json says "),
+                                  ("model.json", torn, "model.json: ")):
+            shutil.copytree(whole, broken)
+            harm(os.path.join(broken, name))
+            for args in (["info"], ["info", "--json"], ["info", "--verify"], ["run", "--device", "ref", "-p", "x", "-m"]):
+                result = run(args + [broken])
+                same((args, name, result.returncode, result.stdout), (args, name, 3, b""))
+                told(result, os.path.join(broken, name) + ": ", words)
+                same(result.stderr.count(b"\n"), 1)
+            shutil.rmtree(broken)
+    same(run(["info", os.path.join(SCRATCH, "resident.gguf-whole", "resident.gguf")]).stdout, b"")  # which has no experts
+    whole = os.path.join(SCRATCH, "resident.gguf-whole")  # one that convert was stopped in is none to be downloaded either
+    os.rename(os.path.join(whole, "model.json"), os.path.join(whole, "convert.journal"))
+    result = run(["info", whole])
+    same((result.returncode, result.stdout), (3, b""))
+    told(result, whole + ": is an unfinished convert; the same moechat convert command goes on with it")
 
 
 def test_the_tokenizer_and_its_template_come_along():
