@@ -18,6 +18,7 @@
 #include "app/options/options.h"
 #include "app/talk/sessions.h"
 #include "app/term/plain.h"
+#include "app/util/output.h"
 #include "app/util/report.h"
 #include "app/term/tui_face.h"
 
@@ -170,6 +171,7 @@ int main(int argc, char **argv)
     struct options options;
     struct options_error error;
     fill_closed_streams();
+    output_begin();
     signal(SIGXFSZ, SIG_IGN); // a file beyond ulimit -f is an error of the write, said in words
     set_locale();
     options_defaults(&options);

@@ -2,6 +2,7 @@
 // Everything that is drawn through curses.
 #include "app/term/screen.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ enum { MARKS = CELL_MARKS + 1 };
 
 struct screen {
     SCREEN *curses;
+    FILE *terminal; // that it draws on: curses asks for the number, which ours have not (output.h)
     bool color, mouse;
     bool away; // the terminal is as it was before
     int rows, columns;
@@ -143,8 +145,14 @@ struct screen *screen_open(const struct screen_wishes *wishes)
     unsetenv("COLUMNS");
     if (!screen)
         return NULL;
-    screen->curses = term_remember() ? newterm(NULL, stdout, stdin) : NULL;
+    int fd = term_remember() ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
+    screen->terminal = fd >= 0 ? fdopen(fd, "w") : NULL;
+    screen->curses = screen->terminal ? newterm(NULL, screen->terminal, stdin) : NULL;
     if (!screen->curses) {
+        if (screen->terminal)
+            fclose(screen->terminal);
+        else if (fd >= 0)
+            close(fd);
         free(screen);
         return NULL;
     }
@@ -195,6 +203,7 @@ void screen_close(struct screen *screen)
     }
     screen_leave(screen);
     delscreen(screen->curses);
+    fclose(screen->terminal);
     cells_release(&screen->shown);
     free(screen->row);
     free(screen);

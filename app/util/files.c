@@ -124,16 +124,21 @@ int files_read_regular(const char *path, size_t limit, struct bytes *bytes)
     return code;
 }
 
+ssize_t files_write_some(int fd, const void *data, size_t length)
+{
+    ssize_t wrote;
+    while ((wrote = write(fd, data, length)) < 0 && errno == EAGAIN) {
+        struct pollfd ready = {.fd = fd, .events = POLLOUT};
+        poll(&ready, 1, -1);
+    }
+    return wrote;
+}
+
 int files_write(int fd, const void *data, size_t length)
 {
     const char *at = data;
     while (length > 0) {
-        ssize_t wrote = write(fd, at, length);
-        if (wrote < 0 && errno == EAGAIN) { // another process has made our output one that does not wait: we do
-            struct pollfd ready = {.fd = fd, .events = POLLOUT};
-            poll(&ready, 1, -1);
-            continue;
-        }
+        ssize_t wrote = files_write_some(fd, at, length);
         if (wrote < 0 && errno != EINTR)
             return errno;
         if (wrote > 0) {

@@ -32,6 +32,8 @@ int files_read(const char *path, size_t limit, struct bytes *bytes);
 int files_read_regular(const char *path, size_t limit, struct bytes *bytes);
 int files_read_fd(int fd, size_t limit, struct bytes *bytes);
 
+// As write(2), but waits, too, where another process has made a file of ours one that does not: O_NONBLOCK is shared.
+ssize_t files_write_some(int fd, const void *data, size_t length);
 // Writes everything, waiting as long as it takes. 0, or an errno.
 int files_write(int fd, const void *data, size_t length);
 

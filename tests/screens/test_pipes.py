@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The commands in pipes and files: bytes, exit statuses, JSON."""
+import fcntl
 import json
 import os
 import re
 import resource
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -262,6 +264,61 @@ def test_a_reader_that_leaves_is_no_error():
         if "--json" not in args:
             os.read(process.stdout.fileno(), 1)
         process.stdout.close()
+        same((process.wait(DEADLINE), process.stderr.read()), (141, b""))
+        process.stderr.close()
+
+
+def slowly_read(args, stdin, which, ends):
+    """What comes through `ends`, whose end that is written to does not wait, to a reader that is late and slow; it is full by then."""
+    reader, writer = ends
+    os.set_blocking(writer, False)
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, which: writer}
+    process = subprocess.Popen(["moechat"] + args, executable=PROGRAM, stdin=subprocess.PIPE, env=environment(), **streams)
+    os.close(writer)
+    process.stdin.write(stdin)
+    process.stdin.close()
+    time.sleep(0.2)
+    output = b""
+    while data := os.read(reader, 700):
+        output += data
+        time.sleep(0.0002)
+    os.close(reader)
+    return process.wait(DEADLINE), output
+
+
+def test_an_output_that_does_not_wait_is_waited_for():
+    """As a parent that shares it may leave a pipe, and node.js a pair of sockets."""
+    def pipe():
+        ends = os.pipe()
+        fcntl.fcntl(ends[1], 1031, 4096)  # F_SETPIPE_SZ
+        return ends
+
+    def sockets():
+        ends = socket.socketpair()
+        ends[1].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2048)
+        return [end.detach() for end in ends]
+
+    same(run(["run", "--session", "not-waiting", "-p", "x " * 2000] + script("context 30000\nturn\necho\necho\n")).returncode, 0)
+    talk, chat = script("context 30000\nturn\nrepeat 2000 abc\n"), ["--plain", "--no-session"]
+    commands = [(["help", "chat"], b""), (["--completion", "zsh"], b""), (["sessions", "show", "not-waiting"], b""),
+                (["sessions", "tree", "not-waiting"], b""), (["sessions", "export", "not-waiting", "md"], b""),
+                (["sessions", "export", "not-waiting", "json"], b""), (["run", "-p", "x"] + talk, b""), (chat + talk, b"one\n")]
+    for args, stdin in commands:
+        wanted = run(args, stdin).stdout
+        expect(len(wanted) > 4096 or "tree" in args, "%r: all of %d bytes would go at once" % (args, len(wanted)))
+        for ends in (pipe(), sockets()):
+            same((args, slowly_read(args, stdin, "stdout", ends)), (args, (0, wanted)))
+    aside = (chat + script("turn\necho\n"), b"/nonsense\n" * 200)
+    wanted = run(*aside)
+    expect(len(wanted.stderr) > 4096, "%d bytes" % len(wanted.stderr))
+    same(slowly_read(*aside, "stderr", pipe()), (wanted.returncode, wanted.stderr))
+    for gone in (pipe(), sockets()):  # a reader that leaves ends it as ever
+        os.set_blocking(gone[1], False)
+        process = subprocess.Popen([PROGRAM, "help", "chat"], stdout=gone[1], stderr=subprocess.PIPE, env=environment(),
+                                   preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_IGN))
+        os.close(gone[1])
+        time.sleep(0.2)
+        os.close(gone[0])
         same((process.wait(DEADLINE), process.stderr.read()), (141, b""))
         process.stderr.close()
 
