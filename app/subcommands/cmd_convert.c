@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "app/subcommands/cmd.h"
-#include "app/driver/model_tokenizer.h"
 #include "app/util/format.h"
 #include "app/util/progress.h"
 #include "app/util/report.h"
@@ -73,12 +72,14 @@ static void say_end(const struct options *options, const char *target)
     char size[FORMAT_SIZE], memory[FORMAT_SIZE];
     struct moe_err err;
     struct bytes word = {0};
-    struct model_tokenizer own = {.tokenizer = NULL};
-    if (about && moe_inspect(target, about, &err) == 0 && getrusage(RUSAGE_SELF, &usage) == 0 &&
-        cmd_next(&word, options, target, model_tokenizer_open(target, about, &own, &err) == 0))
+    struct cmd_talk talk;
+    if (!about || moe_inspect(target, about, &err) || getrusage(RUSAGE_SELF, &usage))
+        goto release;
+    talk = cmd_find_talk(about, target);
+    if (cmd_next(&word, options, target, &talk))
         report("%s: done, %s (peak memory %s); try %s", target, format_bytes(size, sizeof size, about->package_bytes),
                format_bytes(memory, sizeof memory, (uint64_t)usage.ru_maxrss * 1024), word.data);
-    tok_close(own.tokenizer);
+release:
     bytes_release(&word);
     free(about);
 }

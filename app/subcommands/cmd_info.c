@@ -275,17 +275,9 @@ static void print_groups(const struct moe_description *about)
     }
 }
 
-// What the model has to talk with: its tokenizer, or why it can't be used, in a line; and into about->template_name its
-// template, or, where it has none that is known, what to do.
-struct talk {
-    char tokenizer[640];
-    bool has_tokenizer;      // one that can be used
-    const char *no_template; // "": about->template_name has it
-};
-
-static struct talk find_talk(struct moe_description *about, const char *directory)
+struct cmd_talk cmd_find_talk(struct moe_description *about, const char *directory)
 {
-    struct talk talk = {.no_template = ""};
+    struct cmd_talk talk = {.no_template = ""};
     struct model_tokenizer own;
     struct moe_err err;
     if (!about->vocabulary && !*about->tokenizer_file)
@@ -391,15 +383,16 @@ bool cmd_typed(struct bytes *out, const struct options *options, const char *wor
     return quote_program(out, options->program) && bytes_append(out, words, strlen(words));
 }
 
-bool cmd_next(struct bytes *out, const struct options *options, const char *directory, bool talks)
+bool cmd_next(struct bytes *out, const struct options *options, const char *directory, const struct cmd_talk *talk)
 {
-    static const char tokens[] = " --tokens FILE";
+    bool talks = talk->has_tokenizer;
+    const char *more = !talks ? " --tokens FILE" : *talk->no_template ? " --template NAME" : "";
     return cmd_typed(out, options, talks ? " -m " : " eval -m ") && quote_shell(out, directory) &&
-           (talks || bytes_append(out, tokens, strlen(tokens)));
+           bytes_append(out, more, strlen(more));
 }
 
 // What to type.
-static void print_next(const struct moe_description *about, const struct options *options, const struct talk *talk,
+static void print_next(const struct moe_description *about, const struct options *options, const struct cmd_talk *talk,
                        const char *directory)
 {
     char size[FORMAT_SIZE], spare[FORMAT_SIZE];
@@ -411,9 +404,7 @@ static void print_next(const struct moe_description *about, const struct options
                                                                                        : "moechat convert DIR",
                size, format_bytes(spare, sizeof spare, MOE_CONVERT_SPARE));
     else
-        printf("%-18s%s%s\n", "next",
-               cmd_next(&word, options, directory, talk->has_tokenizer) ? word.data : "moechat -m DIR",
-               talk->has_tokenizer && *talk->no_template ? " --template NAME" : "");
+        printf("%-18s%s\n", "next", cmd_next(&word, options, directory, talk) ? word.data : "moechat -m DIR");
     bytes_release(&word);
     if (about->expert_reads == MOE_FOLDER_READS)
         puts(FOLDER_WORDS);
@@ -454,7 +445,7 @@ int cmd_info(const struct options *options)
         goto release;
     }
     struct figures figures = work_out(about, directory, options);
-    struct talk talk = find_talk(about, directory);
+    struct cmd_talk talk = cmd_find_talk(about, directory);
     status = STATUS_DONE;
     if (figures.error) { // as run and chat would be
         report("%s", figures.refused);

@@ -164,6 +164,15 @@ def test_the_tokenizer_and_its_template_come_along():
     same(about["package_bytes"], sum(os.path.getsize(os.path.join(target, name)) for name in os.listdir(target)))
 
 
+def test_what_convert_suggests_is_what_info_does():
+    """Without a template a chat does not begin, so that one must be named."""
+    for name, more in (("quality", " --template NAME"), ("gguf-chat", "")):
+        target = os.path.join(SCRATCH, "suggested-" + name)
+        made = run(["convert", os.path.join(GOLDEN, name, "checkpoint"), target])
+        told(made, "; try moechat -m %s%s\n" % (target, more))
+        expect(b"\nnext              moechat -m %s%s\n" % (target.encode(), more.encode()) in run(["info", target]).stdout, "info says so, too")
+
+
 def test_info_of_a_checkpoint_is_of_what_convert_makes():
     source, target = os.path.join(GOLDEN, "ck-moonlight", "checkpoint"), os.path.join(SCRATCH, "foretold")
     same(run(["convert", source, target]).returncode, 0)
