@@ -124,6 +124,19 @@ void keymaps_mend(struct keymaps *keymaps, Keymap map, const struct keymaps_func
     mend(&(struct walk){.keymaps = keymaps, .functions = functions}, &(struct place){.map = map});
 }
 
+void keymaps_lend_searches(Keymap map, const struct keymaps_functions *functions)
+{
+    for (int key = 0; key < KEYMAP_SIZE; key++) {
+        KEYMAP_ENTRY *entry = &map[key];
+        if (entry->type == ISKMAP)
+            keymaps_lend_searches(pointed(entry), functions);
+        else if (entry->type == ISFUNC && entry->function == functions->back)
+            put(entry, rl_reverse_search_history);
+        else if (entry->type == ISFUNC && entry->function == functions->forth)
+            put(entry, rl_forward_search_history);
+    }
+}
+
 const char *keymaps_macro(const struct keymaps *keymaps, Keymap map, int key)
 {
     const struct keymaps_macro *macro = find(keymaps, map, key);

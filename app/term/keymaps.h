@@ -39,6 +39,9 @@ enum { KEYMAPS_DEEPEST = 32 };
 // Goes through a keymap and all that it leads to; once more after anything was bound. What finds no memory becomes
 // `unknown`.
 void keymaps_mend(struct keymaps *keymaps, Keymap map, const struct keymaps_functions *functions);
+// Gives the keys of a keymap that was mended back to readline's own searches, by which a search that goes on knows that
+// it is to look further; keymaps_mend takes them again.
+void keymaps_lend_searches(Keymap map, const struct keymaps_functions *functions);
 // What the macro that is called by rl_executing_keymap and rl_executing_key types; NULL: none.
 const char *keymaps_macro(const struct keymaps *keymaps, Keymap map, int key);
 void keymaps_release(struct keymaps *keymaps);

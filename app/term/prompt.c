@@ -40,6 +40,7 @@ static struct {
     bool skipping;      // it begins with the rest of a key that nothing is bound to
     int played;         // macros, since nothing waited
     struct keymaps keymaps;
+    bool lent;    // its searches are readline's own, as one goes on
     bool within;  // a function that readline has called
     bool in_line; // that one which takes a line: readline forgets the draft behind it
     char *next;   // so this becomes the draft then, NULL: nothing does
@@ -91,9 +92,13 @@ static void draw_line(void)
     prompt.undrawn = false;
 }
 
+static void mend_keymaps(void);
+
 static void read_char(void)
 {
     bool searches = RL_ISSTATE(RL_STATE_NSEARCH);
+    if (prompt.lent && !RL_ISSTATE(RL_STATE_ISEARCH))
+        mend_keymaps();
     recall_part_changes();
     prompt.quoting = false;
     rl_callback_read_char();
@@ -214,16 +219,17 @@ static int reread(int count, int code)
     return 0;
 }
 
-// A search takes the line, and what stands in it may have been typed just now.
+static void begin_search(void);
+
 static int search_back(int count, int code)
 {
-    prompt.face.keep(prompt.face.context);
+    begin_search();
     return rl_reverse_search_history(count, code);
 }
 
 static int search_forth(int count, int code)
 {
-    prompt.face.keep(prompt.face.context);
+    begin_search();
     return rl_forward_search_history(count, code);
 }
 
@@ -241,12 +247,23 @@ static void end_quote(void)
     prompt.quoting = false;
 }
 
+static const struct keymaps_functions functions = {unknown, skip,        begin_paste,  play_macro,
+                                                   reread,  search_back, search_forth, quote};
+
 static void mend_keymaps(void)
 {
-    static const struct keymaps_functions functions = {unknown, skip,        begin_paste,  play_macro,
-                                                       reread,  search_back, search_forth, quote};
     for (size_t i = 0; i < N_MAPS; i++)
         keymaps_mend(&prompt.keymaps, maps[i], &functions);
+    prompt.lent = false;
+}
+
+// It takes the line, and what stands in it may have been typed just now.
+static void begin_search(void)
+{
+    prompt.face.keep(prompt.face.context);
+    for (size_t i = 0; i < N_MAPS; i++)
+        keymaps_lend_searches(maps[i], &functions);
+    prompt.lent = true;
 }
 
 // A key that an inputrc has given to one of our functions stays theirs.

@@ -936,6 +936,37 @@ def test_a_draft_is_kept_before_a_search_takes_its_place():
             expect(drafts == ["a draft"], (mode, key, full, drafts))
 
 
+def test_a_search_goes_on_to_older_lines():
+    """As in any readline, also by keys that an inputrc has bound, from a line of the history, and once more behind a search."""
+    rc, state = os.path.join(SCRATCH, "older.inputrc"), tempfile.mkdtemp(dir=SCRATCH)
+    os.mkdir(os.path.join(state, "moechat"))
+    with open(os.path.join(state, "moechat", "history"), "w") as out:
+        out.write("zebra 1\nzebra 2\nzebra 3\nlast\n")
+    back, forth = "`zebra': zebra %d", "(i-search)`zebra': zebra %d"
+    for mode, begin, older, newer in (("emacs", "", "\x12", "\x13"), ("emacs", "\x1b[A", "\x18b", "\x18f"), ("vi", "", "\x12", "\x13"),
+                                      ("vi", "\x1b", "\x12", "\x13"), ("vi", "\x1bk", "\x12", "\x13")):
+        for full in (False, True):
+            with open(rc, "w") as out:
+                out.write('set editing-mode %s\n"\\C-xb": reverse-search-history\n"\\C-xf": forward-search-history\n' % mode)
+            env = environment(TERM="linux", INPUTRC=rc, XDG_STATE_HOME=state, MOECHAT_CLOCK="fake")
+            t = Screen((["--no-session"] if full else ["--plain", "--no-session"]) + script(ECHO), env=env)
+            t.until(" idle " if full else "You:")
+            t.keys("a draft", "a draft")
+            for key in begin:
+                t.send(key)
+                time.sleep(0.2 if key == "\x1b" and mode == "vi" else 0)
+            for _ in range(2):
+                t.keys(older + "zebra", back % 3)
+                t.keys(older, back % 2)
+                t.keys(older, back % 1)
+                t.keys(newer, forth % 1)  # turns round
+                t.keys(newer, forth % 2)
+                t.keys(newer, forth % 3)
+                t.keys("\x07", lambda t: "search)" not in t.text())
+            t.process.terminate()
+            same(t.finish(), 143)
+
+
 def test_what_a_terminal_answers_is_not_typed():
     answers = "\x1b]11;rgb:1e1e/dddd/4040\x07", "\x1bP>|xterm(370)\x1b\\", "\x1b_Gi=1;OK\x1b\\"
     for mode in ("emacs", "vi"):

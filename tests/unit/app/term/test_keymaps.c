@@ -150,12 +150,30 @@ static void what_ends_or_stops_readline_is_not_bound(struct harness *t)
     keymaps_release(&keymaps);
 }
 
+static void a_search_that_goes_on_has_its_own_functions(struct harness *t)
+{
+    struct keymaps keymaps = {0};
+    Keymap map = rl_make_bare_keymap();
+    bind(t, "\\C-r", rl_reverse_search_history, map);
+    bind(t, "\\C-x\\C-s", rl_forward_search_history, map);
+    bind(t, "\\C-v", rl_quoted_insert, map);
+    for (int times = 0; times < 2; times++) {
+        keymaps_mend(&keymaps, map, &functions);
+        CHECK(t, bound("\x12", map) == back && bound("\x18\x13", map) == forth);
+        keymaps_lend_searches(map, &functions);
+        CHECK(t, bound("\x12", map) == rl_reverse_search_history);
+        CHECK(t, bound("\x18\x13", map) == rl_forward_search_history && bound("\x16", map) == quote);
+    }
+    keymaps_release(&keymaps);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(keys_of_several_bytes_all_do_something),
         TEST(macros_are_the_callers),
         TEST(what_ends_or_stops_readline_is_not_bound),
+        TEST(a_search_that_goes_on_has_its_own_functions),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
