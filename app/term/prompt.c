@@ -290,8 +290,7 @@ static void bind_keys(void)
         const struct bound_key *key = &keys[n];
         for (int i = 0; i < KEY_SEQUENCES && key->sequences[i]; i++)
             for (size_t map = 0; map < N_MAPS && (key->in_lines || draws()); map++)
-                // In vi's command mode Enter is to send.
-                if (!is_ours(key->sequences[i], maps[map]) && (map < 2 || key->sequences[i][0] != '\n'))
+                if (!is_ours(key->sequences[i], maps[map]))
                     rl_bind_keyseq_in_map(key->sequences[i], key->does, maps[map]);
     }
     static const struct {

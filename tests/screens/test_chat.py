@@ -967,6 +967,26 @@ def test_a_search_goes_on_to_older_lines():
             same(t.finish(), 143)
 
 
+def test_vi_has_the_keys_of_the_list_in_both_modes():
+    rc = os.path.join(SCRATCH, "both-modes.inputrc")
+    with open(rc, "w") as out:
+        out.write("set editing-mode vi\n")
+    for full in (False, True):
+        env = environment(TERM="linux", INPUTRC=rc, MOECHAT_CLOCK="fake")
+        t = Screen((["--no-session"] if full else ["--plain", "--no-session"]) + script(ECHO), env=env)
+        t.until(" idle " if full else "You:")
+        for before in ("", "\x1b"):
+            word = "cmnd" if before else "inst"
+            t.keys(word, word)
+            t.send(before)
+            time.sleep(0.3)  # Esc stands alone
+            t.keys("\x0a", lambda t: "cmnd" not in t.text() and "cmn" in t.text()) if before else t.keys("\x0aefg", "efg")
+            expect("tokens/s" not in t.text() and "Assistant:" not in t.text(), "it was sent: " + t.text())
+            t.keys("\x03", "You:" if not full else "moved to the history")
+        t.process.terminate()
+        same(t.finish(), 143)
+
+
 def test_what_a_terminal_answers_is_not_typed():
     answers = "\x1b]11;rgb:1e1e/dddd/4040\x07", "\x1bP>|xterm(370)\x1b\\", "\x1b_Gi=1;OK\x1b\\"
     for mode in ("emacs", "vi"):
