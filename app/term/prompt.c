@@ -308,6 +308,7 @@ static void bind_keys(void)
     for (size_t map = 0; map < N_MAPS && !draws(); map++) {
         bind_instead("\r", maps[map], rl_newline, accept_line);
         bind_instead("\n", maps[map], rl_newline, accept_line);
+        bind_instead("\f", maps[map], rl_insert, rl_clear_screen); // vi's insert mode would insert it
     }
     // A # before the draft sends it to the model, as no shell would.
     bind_instead("\033#", emacs_standard_keymap, rl_insert_comment, nothing);

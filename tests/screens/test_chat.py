@@ -983,6 +983,13 @@ def test_vi_has_the_keys_of_the_list_in_both_modes():
             t.keys("\x0a", lambda t: "cmnd" not in t.text() and "cmn" in t.text()) if before else t.keys("\x0aefg", "efg")
             expect("tokens/s" not in t.text() and "Assistant:" not in t.text(), "it was sent: " + t.text())
             t.keys("\x03", "You:" if not full else "moved to the history")
+        if not full:
+            for before in ("", "\x1b"):
+                t.keys("words", "words")
+                t.send(before)
+                time.sleep(0.3)
+                t.keys("\x0c", lambda t: t.text().startswith("You: words\n") and "^L" not in t.text() and "Plain lines" not in t.text())
+                t.keys("\x03", "^C")
         t.process.terminate()
         same(t.finish(), 143)
 
