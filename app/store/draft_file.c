@@ -15,7 +15,7 @@
 
 #include "app/store/swap_file.h"
 
-static const char front[] = "draft-", elsewhere_front[] = "moechat-";
+static const char front[] = "draft-", elsewhere_front[] = "moechat-", draft_elsewhere[] = "moechat-draft-";
 enum { LETTERS = 6, NAME = sizeof front - 1 + LETTERS };
 
 // An editor's file, and what is left beside it where the editor is killed, the newest last: what Emacs had before, and
@@ -141,6 +141,7 @@ static void adopt_edits(int folder, const char *letters, struct bytes *texts, st
     taker->count += takes && !drafted;
 }
 
+// letters: those that an editor's file beside it has; NULL: none can be there.
 static void adopt_draft(int folder, const char *name, const char *letters, struct taker *taker)
 {
     struct bytes texts = {0};
@@ -157,7 +158,8 @@ static void adopt_draft(int folder, const char *name, const char *letters, struc
         done = take_texts(&texts, taker->to->take, taker->to->context);
         taker->count++;
     }
-    adopt_edits(folder, letters, &texts, taker);
+    if (letters)
+        adopt_edits(folder, letters, &texts, taker);
     if (done && !stays)
         unlinkat(folder, name, 0);
     close(fd);
@@ -190,6 +192,24 @@ static void see_to_swap(int folder, const char *name, const char *begins, const 
         say_stays(taker->to, taker->path, name);
 }
 
+static const char *elsewhere(void)
+{
+    const char *folder = getenv("TMPDIR");
+    return folder && *folder ? folder : "/tmp";
+}
+
+static void adopt_elsewhere(struct taker *taker)
+{
+    taker->path = elsewhere();
+    DIR *folder = opendir(taker->path);
+    const struct dirent *entry;
+    while (folder && (entry = readdir(folder)))
+        if (letters_of(entry->d_name, draft_elsewhere, ""))
+            adopt_draft(dirfd(folder), entry->d_name, NULL, taker);
+    if (folder)
+        closedir(folder);
+}
+
 size_t draft_file_adopt(const struct draft_file *file, const struct draft_taker *to)
 {
     struct taker taker = {to, file->folder, 0};
@@ -210,13 +230,8 @@ size_t draft_file_adopt(const struct draft_file *file, const struct draft_taker 
         see_to_swap(dirfd(folder), entry->d_name, edits[EDITED].front, &taker);
     if (folder)
         closedir(folder);
+    adopt_elsewhere(&taker);
     return taker.count;
-}
-
-static const char *elsewhere(void)
-{
-    const char *folder = getenv("TMPDIR");
-    return folder && *folder ? folder : "/tmp";
 }
 
 void draft_file_find_elsewhere(const struct draft_taker *to)
@@ -239,6 +254,12 @@ void draft_file_find_elsewhere(const struct draft_taker *to)
         closedir(folder);
 }
 
+bool draft_file_is_elsewhere(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return letters_of(slash ? slash + 1 : path, draft_elsewhere, "");
+}
+
 int draft_file_edit_elsewhere(char *path, size_t size)
 {
     if (snprintf(path, size, "%s/%sXXXXXX", elsewhere(), elsewhere_front) >= (int)size) {
@@ -253,28 +274,43 @@ int draft_file_edit_elsewhere(char *path, size_t size)
     return fd;
 }
 
-// Makes the file and holds it. False: not this time; another chat may have found it before we held it, and removes it.
-static bool make(struct draft_file *file)
+// Makes the file and holds it. An errno: not this time; another chat may have found it before we held it, and removes
+// it.
+static int make(struct draft_file *file)
 {
     struct stat about;
-    size_t size = strlen(file->folder) + NAME + 2;
+    const char *folder = file->elsewhere ? elsewhere() : file->folder,
+               *begins = file->elsewhere ? draft_elsewhere : front;
+    size_t size = folder ? strlen(folder) + strlen(begins) + LETTERS + 2 : 0;
+    if (!size)
+        return ENOENT;
     file->path = malloc(size);
     if (!file->path)
-        return false;
-    snprintf(file->path, size, "%s/%sXXXXXX", file->folder, front);
+        return ENOMEM;
+    snprintf(file->path, size, "%s/%sXXXXXX", folder, begins);
     file->fd = mkstemp(file->path);
     if (file->fd >= 0 && fcntl(file->fd, F_SETFD, FD_CLOEXEC) == 0 && flock(file->fd, LOCK_EX | LOCK_NB) == 0 &&
         fstat(file->fd, &about) == 0 && about.st_nlink == 1)
-        return true;
+        return 0;
+    int code = errno ? errno : EAGAIN;
     if (file->fd >= 0) {
-        if (errno != EWOULDBLOCK) // a file system without locks, where nobody would find it
+        if (code != EWOULDBLOCK) // a file system without locks, where nobody would find it
             unlink(file->path);
         close(file->fd);
     }
     file->fd = -1;
     free(file->path);
     file->path = NULL;
-    return false;
+    return code;
+}
+
+static void discard(const struct draft_file *file)
+{
+    if (file->path)
+        unlink(file->path);
+    if (file->fd >= 0)
+        close(file->fd);
+    free(file->path);
 }
 
 bool draft_file_holds(const struct draft_file *file, const struct bytes *texts)
@@ -283,30 +319,77 @@ bool draft_file_holds(const struct draft_file *file, const struct bytes *texts)
            (!texts->length || memcmp(file->texts.data, texts->data, texts->length) == 0);
 }
 
-// First longer, then cut: what was there is never gone before something else is, nor where the disk is full. False: it
-// is to be tried again.
-static bool write_texts(const struct draft_file *file, const char *texts, off_t length)
+// First longer, then cut: what was there is never gone before something else is, nor where the disk is full. An errno:
+// it is to be tried again.
+static int write_texts(const struct draft_file *file, const char *texts, off_t length)
 {
     struct stat about;
     off_t was = fstat(file->fd, &about) == 0 ? about.st_size : 0;
-    if (length > was && posix_fallocate(file->fd, was, length - was) != 0) {
+    int code = length > was ? posix_fallocate(file->fd, was, length - was) : 0;
+    if (code) {
         if (ftruncate(file->fd, was)) {
             // Zeroes behind a text say nothing more.
         }
-        return false;
+        return code;
     }
+    errno = ENOSPC; // where less is written than was asked for
     if (pwrite(file->fd, texts, (size_t)length, 0) == (ssize_t)length && ftruncate(file->fd, length) == 0)
-        return true;
+        return 0;
+    code = errno;
     if (ftruncate(file->fd, 0)) { // no half of it
         // The next try is told, too.
     }
-    return false;
+    return code;
+}
+
+// In a new file, which takes the place of the one there is.
+static int keep_anew(struct draft_file *file, bool elsewhere, const char *texts, off_t length)
+{
+    struct draft_file made = {.folder = file->folder, .fd = -1, .elsewhere = elsewhere};
+    int code = make(&made);
+    if (!code)
+        code = write_texts(&made, texts, length);
+    if (code) {
+        discard(&made);
+        return code;
+    }
+    discard(file);
+    file->path = made.path;
+    file->fd = made.fd;
+    file->elsewhere = elsewhere;
+    return 0;
+}
+
+static bool name_edit(const struct draft_file *file, char *path, size_t size)
+{
+    const char *letters = file->path + strlen(file->path) - LETTERS;
+    return snprintf(path, size, "%s/%s%s", file->folder, edits[EDITED].front, letters) < (int)size;
+}
+
+// An editor has its file by the letters of this one.
+static bool is_edited(const struct draft_file *file)
+{
+    char path[4096];
+    return file->fd >= 0 && !file->elsewhere && (!name_edit(file, path, sizeof path) || access(path, F_OK) == 0);
+}
+
+// Where it is, or beside the history, or else in $TMPDIR. False: nowhere.
+static bool keep_somewhere(struct draft_file *file, const char *texts, off_t length)
+{
+    int code = file->fd >= 0 ? write_texts(file, texts, length) : keep_anew(file, false, texts, length);
+    if (!file->elsewhere)
+        file->why = code;
+    if (code && !is_edited(file))
+        code = keep_anew(file, !file->elsewhere, texts, length);
+    if (!file->elsewhere && !code)
+        file->why = 0;
+    return !code;
 }
 
 void draft_file_keep(struct draft_file *file, const struct bytes *texts)
 {
     size_t length = texts->length;
-    if (!file->folder || draft_file_holds(file, texts))
+    if (draft_file_holds(file, texts))
         return;
     file->texts.length = 0;
     file->stale = !bytes_append(&file->texts, length ? texts->data : "", length); // without memory it is written again
@@ -314,16 +397,12 @@ void draft_file_keep(struct draft_file *file, const struct bytes *texts)
         length = 0;
     if (file->fd < 0 && !length)
         return; // nothing needs no file
-    bool made = file->fd >= 0 || make(file);
-    file->stale = !made || !write_texts(file, length ? texts->data : "", (off_t)length) || file->stale;
+    file->stale = !keep_somewhere(file, length ? texts->data : "", (off_t)length) || file->stale;
 }
 
 int draft_file_edit(struct draft_file *file, char *path, size_t size)
 {
-    if (!file->folder || (file->fd < 0 && !make(file)))
-        return -1;
-    const char *letters = file->path + strlen(file->path) - LETTERS;
-    if (snprintf(path, size, "%s/%s%s", file->folder, edits[EDITED].front, letters) >= (int)size)
+    if (!file->folder || file->elsewhere || (file->fd < 0 && make(file)) || !name_edit(file, path, size))
         return -1;
     return open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // What is typed and not sent yet, in a file beside the history, for the case that the chat is killed: each chat has one
 // of its own (draft-XXXXXX, 0600), which it holds a lock on and removes when it ends and the history has the text. One
-// without a lock is what a killed chat left; the next chat takes it over. It is a net below the history and fails in
-// silence: whoever can't write here is told so by the history. Untrusted: links and what is no file are left alone.
-// It may be several texts, the newest first, with a zero byte between two. While an editor has the draft its file
-// stands there, too, with the same letters (edit-XXXXXX): it is a killed chat's once no lock is held on the draft's, as
-// is what editors leave beside it where they are killed: Emacs edit-XXXXXX~ and #edit-XXXXXX#, nano edit-XXXXXX.save.
-// What vim leaves (.edit-XXXXXX.swp) only vim can read: it stays, and is told while it has something.
+// without a lock is what a killed chat left; the next chat takes it over. Where that folder has no room, or there is
+// none, it is in $TMPDIR (moechat-draft-XXXXXX). It is a net below the history; its owner says where it is. Untrusted:
+// links and what is no file are left alone. It may be several texts, the newest first, with a zero byte between two.
+// While an editor has the draft its file stands there, too, with the same letters (edit-XXXXXX): it is a killed chat's
+// once no lock is held on the draft's, as is what editors leave beside it where they are killed: Emacs edit-XXXXXX~ and
+// #edit-XXXXXX#, nano edit-XXXXXX.save. What vim leaves (.edit-XXXXXX.swp) only vim can read: it stays, and is told
+// while it has something.
 #ifndef MOECHAT_APP_STORE_DRAFT_FILE_H
 #define MOECHAT_APP_STORE_DRAFT_FILE_H
 
@@ -18,8 +19,10 @@
 
 enum { DRAFT_FILE_LIMIT = HISTORY_FILE_LIMIT }; // bytes
 struct draft_file {
-    char *folder; // NULL: there is no place
-    char *path;   // NULL until there was something to keep
+    char *folder;   // NULL: there is no place
+    char *path;     // NULL until there was something to keep
+    bool elsewhere; // it is in $TMPDIR
+    int why;        // an errno: why the folder did not take the last that it was given; 0: it did, or there is none
     int fd;
     struct bytes texts; // what it holds, unless
     bool stale;         // it holds what was there before, or nothing: the disk had no room
@@ -40,6 +43,7 @@ void draft_file_find_elsewhere(const struct draft_taker *to); // tells of those 
 bool draft_file_holds(const struct draft_file *file, const struct bytes *texts); // those very texts
 // Is one of the texts longer than the history takes, so that their file stays?
 bool draft_file_stays(const struct bytes *texts);
+bool draft_file_is_elsewhere(const char *path); // a draft's file in $TMPDIR, by its name
 // Makes it hold those texts, if they are no more than its limit, else nothing.
 void draft_file_keep(struct draft_file *file, const struct bytes *texts);
 // Makes a file for an editor, with nothing in it, which its owner removes; its name goes to `path`. -1: there is no

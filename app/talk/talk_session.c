@@ -230,6 +230,11 @@ static bool tries_again(struct talk *talk, const char *command, const char *argu
     return true;
 }
 
+bool talk_has_saved(const struct talk *talk)
+{
+    return talk->state == TALK_IDLE && talk->saving && !talk->untold && !talk->unsaved;
+}
+
 // What could not be saved is lost with the conversation, so the first time it stays, for each of these commands by
 // itself; `as` is what it is called. True: it did, and that was said, or is tried.
 static bool holds_unsaved(struct talk *talk, const char *as, const char *command, const char *argument)

@@ -47,6 +47,7 @@ struct plain {
     bool whole_line;     // in there, or its end
     struct bytes quoted; // a message of several lines that is not whole yet
     char *draft;         // that the next prompt begins with, NULL
+    char *apart;         // where it is kept, which is not said yet, NULL
     int keep_ms;         // until what is typed is kept
 };
 
@@ -322,8 +323,9 @@ static bool is_blank(const char *text, size_t length)
 // As one line of the history, however many it has.
 static void remember(struct plain *plain, const char *text)
 {
-    if (plain->from_terminal)
-        prompt_remember(text);
+    bool kept = !plain->from_terminal || prompt_remember(text);
+    if (!kept && commands_parse(text, strlen(text)).kind == LINE_MESSAGE)
+        prompt_sent(text);
 }
 
 // The lines of a message that is not whole yet; "": there is none.
@@ -522,6 +524,17 @@ static void tell_of_paste(struct plain *plain)
     face_say(plain, words);
 }
 
+// At the prompt, but not within a key, as where a search began with keeping it.
+static void say_apart(struct plain *plain)
+{
+    if (plain->apart && !prompt_is_within_key() && plain->talk.state == TALK_IDLE)
+        face_say(plain, plain->apart);
+    else
+        return;
+    free(plain->apart);
+    plain->apart = NULL;
+}
+
 static void finish_round(void *self)
 {
     struct plain *plain = self;
@@ -533,11 +546,14 @@ static void finish_round(void *self)
     tell_of_paste(plain); // of one that has waited, too: no other round need follow
     if (plain->flow.word.length && term_clock_ms() - plain->came_ms >= WORD_MS)
         flow_flush(&plain->flow, stdout, edge(plain));
+    if (plain->from_terminal && talk_has_saved(&plain->talk))
+        prompt_sent_is_safe();
     if (plain->from_terminal) {
         plain->keep_ms = prompt_draft_wait(term_clock_ms());
         if (!plain->keep_ms)
             keep_typed(plain, false);
     }
+    say_apart(plain);
     flush(self);
 }
 
@@ -604,6 +620,14 @@ static void stays(void *context, const char *path)
     put_paragraph(context, recall_stays_words(words, sizeof words, path));
 }
 
+static void apart(void *context, const char *path, const char *why)
+{
+    struct plain *plain = context;
+    char words[RECALL_APART_SIZE];
+    free(plain->apart);
+    plain->apart = strdup(recall_apart_words(words, sizeof words, path, why)); // without memory it is not said
+}
+
 static void adopted(void *context, size_t count)
 {
     char words[160];
@@ -622,6 +646,7 @@ static bool open_prompt(void *self)
                                                                       .not_kept = not_kept,
                                                                       .adopted = adopted,
                                                                       .stays = stays,
+                                                                      .apart = apart,
                                                                       .keep = keep});
 }
 
@@ -787,6 +812,7 @@ int plain_chat(const struct options *options)
     bytes_release(&plain.quoted);
     flow_release(&plain.flow);
     free(plain.draft);
+    free(plain.apart);
     loop_leave(talk);
     return talk->status;
 }

@@ -468,6 +468,7 @@ bool prompt_open(const struct prompt_face *face)
     // Only now is anything said: a terminal that Ctrl-S has stopped goes on in raw mode, else it would wait with that.
     prompt.recall.not_kept = face->not_kept;
     prompt.recall.stays = face->stays;
+    prompt.recall.apart = face->apart;
     prompt.recall.context = face->context;
     size_t adopted = recall_open(&prompt.recall);
     if (adopted)
@@ -544,6 +545,16 @@ bool prompt_put_away(const char *draft)
 bool prompt_keeps(const char *text)
 {
     return recall_keeps(&prompt.recall, text);
+}
+
+void prompt_sent(const char *text)
+{
+    recall_sent(&prompt.recall, text);
+}
+
+void prompt_sent_is_safe(void)
+{
+    recall_sent_is_safe(&prompt.recall);
 }
 
 bool prompt_remember_other(const char *text)

@@ -27,6 +27,8 @@ struct prompt_face {
     void (*not_kept)(void *context, const char *why);
     // An editor's file of an earlier chat that no history takes.
     void (*stays)(void *context, const char *path);
+    // Where what is typed is kept, as struct recall has it.
+    void (*apart)(void *context, const char *path, const char *why);
     // Drafts of chats that were killed, so many, are in the history now.
     void (*adopted)(void *context, size_t count);
     // A search begins, which takes the draft's place: what is typed is to be kept now.
@@ -42,6 +44,8 @@ struct recall_end prompt_close(const char *draft, const char *behind, struct byt
 bool prompt_remember(const char *text);                   // as recall_remember
 bool prompt_put_away(const char *draft);                  // as recall_put_away
 bool prompt_keeps(const char *text);                      // as recall_keeps
+void prompt_sent(const char *text);                       // as recall_sent
+void prompt_sent_is_safe(void);                           // as recall_sent_is_safe
 bool prompt_remember_other(const char *text);             // than the line, which stays as it is
 int prompt_draft_wait(uint64_t now_ms);                   // as recall_draft_wait
 int prompt_keep_draft(const char *text, uint64_t now_ms); // as recall_keep_draft

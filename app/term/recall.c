@@ -62,7 +62,9 @@ static bool is_taken(void *context, const char *text)
 
 static void keep_owed(struct recall *recall)
 {
-    sift(&recall->owed, is_taken, &(struct owed){.recall = recall});
+    struct owed owed = {.recall = recall};
+    sift(&recall->owed, is_taken, &owed);
+    sift(&recall->sent, is_taken, &owed);
 }
 
 // For later chats, as this one has it anyway.
@@ -319,6 +321,17 @@ bool recall_put_away(struct recall *recall, const char *draft)
     return kept;
 }
 
+void recall_sent(struct recall *recall, const char *text)
+{
+    if (!history_refusal(strlen(text)) && !bytes_have_text(&recall->sent, text))
+        recall_lose(&recall->sent, text); // without memory only a chat that is killed loses it
+}
+
+void recall_sent_is_safe(struct recall *recall)
+{
+    recall->sent.length = 0;
+}
+
 bool recall_keeps(struct recall *recall, const char *text)
 {
     recall->lost = false;
@@ -401,9 +414,38 @@ char *recall_stays_words(char *out, size_t size, const char *path)
         snprintf(out, size, "vim -r %s has what vim did not write; it stays until you remove that file.",
                  quote_shell(&quoted, path) ? quoted.data : path);
     else
-        snprintf(out, size, "%s has what was typed and is in no history: it stays there.", path);
+        snprintf(out, size, "%s has what was typed and is in no history%s.", path,
+                 draft_file_is_elsewhere(path) ? "" : ": it stays there");
     bytes_release(&quoted);
     return out;
+}
+
+char *recall_apart_words(char *out, size_t size, const char *path, const char *why)
+{
+    if (path)
+        snprintf(out, size, "What you type can't be kept beside the history (%s); it is kept in %s.", why, path);
+    else
+        snprintf(out, size, "What you type can't be kept in a file (%s); if the chat is killed it is lost.", why);
+    return out;
+}
+
+// Once where it is, and once that it is nowhere.
+static void tell_apart(struct recall *recall)
+{
+    const struct draft_file *file = &recall->draft_file;
+    int code = recall->history_path ? file->why : recall->no_place;
+    enum recall_apart apart = file->stale ? RECALL_NOWHERE : file->elsewhere ? RECALL_ELSEWHERE : RECALL_BESIDE;
+    if (apart <= recall->apart_told)
+        return;
+    recall->apart_told = apart;
+    if (recall->apart)
+        recall->apart(recall->context, file->stale ? NULL : file->path, history_reason(code ? code : ENOMEM));
+}
+
+static void keep_gathered(struct recall *recall, const struct gathered *now)
+{
+    draft_file_keep(&recall->draft_file, &now->texts);
+    tell_apart(recall);
 }
 
 int recall_draft_wait(const struct recall *recall, uint64_t now_ms)
@@ -414,7 +456,8 @@ int recall_draft_wait(const struct recall *recall, uint64_t now_ms)
 int recall_keep_draft(struct recall *recall, const char *text, uint64_t now_ms)
 {
     struct gathered now = {0};
-    bool fine = gather(recall, text, &now), held = fine && draft_file_holds(&recall->draft_file, &now.texts);
+    bool fine = gather(recall, text, &now) && gather_older(&recall->sent, &now);
+    bool held = fine && draft_file_holds(&recall->draft_file, &now.texts);
     if (held)
         recall->keep_at_ms = 0;
     else if (!recall->keep_at_ms)
@@ -422,7 +465,7 @@ int recall_keep_draft(struct recall *recall, const char *text, uint64_t now_ms)
     int wait = held ? -1 : recall_draft_wait(recall, now_ms);
     if (wait == 0) {
         if (fine)
-            draft_file_keep(&recall->draft_file, &now.texts);
+            keep_gathered(recall, &now);
         recall->keep_at_ms = 0;
         wait = -1;
     }
@@ -433,8 +476,8 @@ int recall_keep_draft(struct recall *recall, const char *text, uint64_t now_ms)
 void recall_keep_draft_now(struct recall *recall, const char *text)
 {
     struct gathered now = {0};
-    if (gather(recall, text, &now))
-        draft_file_keep(&recall->draft_file, &now.texts);
+    if (gather(recall, text, &now) && gather_older(&recall->sent, &now))
+        keep_gathered(recall, &now);
     recall->keep_at_ms = 0;
     bytes_release(&now.texts);
 }
@@ -493,7 +536,7 @@ static bool keep_typed(struct recall *recall, const char *draft, const char *beh
     keep_owed(recall);
     if (!draft)
         remember_searched_from(recall);
-    bool safe = !recall->lost && !recall->owed.length;
+    bool safe = !recall->lost && !recall->owed.length && !recall->sent.length;
     safe = (!draft || recall_remember(recall, draft)) && safe;
     *has_behind = recall_keeps(recall, behind);
     return safe && *has_behind;
@@ -506,14 +549,14 @@ struct recall_end recall_close(struct recall *recall, const char *draft, const c
     bool gathered = append_text(&typed, behind) && gather(recall, draft ? draft : "", &typed);
     bool safe = keep_typed(recall, draft, behind, &end.behind) && !lost->length, partly = typed.partly;
     size_t length = typed.texts.length;
-    gathered = gathered && gather_older(lost, &typed);
+    gathered = gathered && gather_older(lost, &typed) && gather_older(&recall->sent, &typed);
     if (!safe && gathered)
         draft_file_keep(&recall->draft_file, &typed.texts);
     char *path = !safe && recall->draft_file.path ? strdup(recall->draft_file.path) : NULL;
-    bool kept = draft_file_end(&recall->draft_file, safe) && gathered;
+    bool elsewhere = recall->draft_file.elsewhere, kept = draft_file_end(&recall->draft_file, safe) && gathered;
     if (kept)
         sift(lost, is_had, &typed.texts);
-    if (kept && draft_file_stays(&typed.texts))
+    if (kept && (elsewhere || draft_file_stays(&typed.texts)))
         end.stays = path;
     else
         free(path);
@@ -522,6 +565,7 @@ struct recall_end recall_close(struct recall *recall, const char *draft, const c
     end.told = safe || (gathered && (kept || find_lost(recall, &typed.texts, lost)) && !partly);
     bytes_release(&typed.texts);
     bytes_release(&recall->owed);
+    bytes_release(&recall->sent);
     clear_history();
     history_release(&recall->history);
     free(recall->history_path);

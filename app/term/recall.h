@@ -12,22 +12,28 @@
 #include "app/store/draft_file.h"
 #include "app/store/history.h"
 
-// Zero-initialise but for the first three.
+// Where the draft's file is, the best first.
+enum recall_apart { RECALL_BESIDE, RECALL_ELSEWHERE, RECALL_NOWHERE };
+// Zero-initialise but for the first four.
 struct recall {
     // The first text that the history of later chats will lack, and why.
     void (*not_kept)(void *context, const char *why);
     // A file of an earlier chat with what no history takes; NULL: nobody is told.
     void (*stays)(void *context, const char *path);
     void *context;
+    // What is typed is kept in this file elsewhere, NULL: nowhere, and why. NULL: nobody is told.
+    void (*apart)(void *context, const char *path, const char *why);
     struct history history;
     char *history_path;
     struct draft_file draft_file;
     uint64_t keep_at_ms; // 0: what it holds is what was typed
     struct bytes owed;   // drafts that were put away and that the disk did not take: with the next that it takes
+    struct bytes sent;   // messages that neither the disk took nor a session has
     char *searched_from; // the draft that a search took the place of, NULL
     int no_place;        // an errno: why there is no path
-    bool told;           // that a text is not kept
-    bool lost;           // one is not, since it was asked for
+    enum recall_apart apart_told;
+    bool told; // that a text is not kept
+    bool lost; // one is not, since it was asked for
 };
 
 // Loads the history, which may fail in words, and the drafts of chats that were killed. Returns how many these were.
@@ -35,11 +41,16 @@ size_t recall_open(struct recall *recall);
 char *recall_adopted_words(char *out, size_t size, size_t count); // of drafts of such chats, for people; returns out
 enum { RECALL_STAYS_SIZE = 4200 };
 char *recall_stays_words(char *out, size_t size, const char *path); // of such a file, for people; returns out
+enum { RECALL_APART_SIZE = 4400 };
+// Of the draft's file, for people, as recall.apart has it; returns out.
+char *recall_apart_words(char *out, size_t size, const char *path, const char *why);
 // What of that is lost.
 struct recall_end {
     bool told;   // what `lost` has and no more; else there is what is too long for that, or without memory
     bool behind; // the next chat has what came behind the line that left
-    char *stays; // the draft's file, as the history takes no text so long; its owner tells it and frees it. NULL: none
+    // The draft's file, as the history takes no text so long or it is not beside that; its owner tells it and frees it.
+    // NULL: none.
+    char *stays;
 };
 // What was typed and not sent goes to the history, with lines of it that were changed, or stays in its file where that
 // can't be written; `draft` is the line now, or NULL, `behind` what was typed behind the one that left, or "". `lost`
@@ -54,6 +65,9 @@ void recall_tell_lost(const struct bytes *lost, bool whole);
 bool recall_remember(struct recall *recall, const char *text);
 // The same for a draft that is not sent; the end tells it where the disk takes it never.
 bool recall_put_away(struct recall *recall, const char *draft);
+// A message that the history did not take counts as typed: the draft's file has it until a session does.
+void recall_sent(struct recall *recall, const char *text);
+void recall_sent_is_safe(struct recall *recall); // all of those
 // Does the history of later chats have a text that was typed before, or take it now?
 bool recall_keeps(struct recall *recall, const char *text);
 // The drafts that were left become lines of the history: the line is being sent.

@@ -429,6 +429,8 @@ static void finish_round(void *self)
     end_burst(tui, now);
     input_tick(&tui->input, now);
     tui_send_queued(tui);
+    if (talk_has_saved(&tui->talk) && !tui->n_queue)
+        prompt_sent_is_safe();
     tui->keep_ms = prompt_draft_wait(now);
     if (!tui->keep_ms)
         tui->keep_ms = prompt_keep_draft(written_so_far(tui, &whole), now);
@@ -504,6 +506,12 @@ static void stays(void *context, const char *path)
     face_say(context, recall_stays_words(words, sizeof words, path));
 }
 
+static void apart(void *context, const char *path, const char *why)
+{
+    char words[RECALL_APART_SIZE];
+    face_say(context, recall_apart_words(words, sizeof words, path, why));
+}
+
 static void adopted(void *context, size_t count)
 {
     char words[160];
@@ -521,6 +529,7 @@ static bool open_prompt(void *self)
                                              .not_kept = not_kept,
                                              .adopted = adopted,
                                              .stays = stays,
+                                             .apart = apart,
                                              .keep = keep});
 }
 

@@ -608,7 +608,8 @@ static void enter(struct tui *tui, const char *text)
     else
         line = text; // also without memory: nothing is sent that would lose the rest
     free(rest);
-    prompt_remember(line);
+    if (!prompt_remember(line) && commands_parse(line, strlen(line)).kind == LINE_MESSAGE)
+        prompt_sent(line);
     tui->help_open = tui->help_open && tui->burst.of_line; // nobody has seen it yet
     tui->burst.of_line = true;
     transcript_follow(tui->chat);

@@ -21,7 +21,9 @@ sys.path.append("/usr/lib/python3/dist-packages")  # for a python3 that is not t
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROGRAM = os.path.abspath(os.environ.get("MOECHAT_PROGRAM", os.path.join(ROOT, "moechat")))
 SCRATCH = tempfile.mkdtemp(prefix="moechat-screens-")
+TEMPORARY = tempfile.mkdtemp(prefix="moechat-screens-tmp-")  # what chats leave in $TMPDIR is no other test's
 atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)
+atexit.register(shutil.rmtree, TEMPORARY, ignore_errors=True)
 DEADLINE = 90
 
 
@@ -29,7 +31,7 @@ def environment(**changes):
     env = {k: v for k, v in os.environ.items() if not k.startswith("MOECHAT_") and k not in ("NO_COLOR", "INPUTRC", "ACCESSIBLE", "VISUAL", "EDITOR",
                                                                                "SSH_CONNECTION", "LINES", "COLUMNS")}
     env.update(TERM="xterm", LC_ALL="C.UTF-8", INPUTRC="/dev/null", HOME=SCRATCH, XDG_CACHE_HOME=SCRATCH + "/cache",
-               XDG_DATA_HOME=SCRATCH + "/data", XDG_STATE_HOME=SCRATCH + "/state", XDG_CONFIG_HOME=SCRATCH + "/config")
+               XDG_DATA_HOME=SCRATCH + "/data", XDG_STATE_HOME=SCRATCH + "/state", XDG_CONFIG_HOME=SCRATCH + "/config", TMPDIR=TEMPORARY)
     env.update(changes)
     return env
 

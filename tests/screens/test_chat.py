@@ -826,7 +826,7 @@ def test_a_terminal_that_was_stopped_as_the_chat_began_goes_on():
 
 
 def test_what_was_not_sent_is_printed_where_no_history_takes_it():
-    t = chat("turn\ntext one\nhang\n", env=environment(XDG_STATE_HOME="/dev/null"))
+    t = chat("turn\ntext one\nhang\n", env=environment(XDG_STATE_HOME="/dev/null", TMPDIR="/nonexistent"))
     t.send("go\r")
     t.wait("Not kept in the history of later chats: Not a directory.", "one")
     t.send("typed ahead\rand a draft")
@@ -992,6 +992,51 @@ def test_vi_has_the_keys_of_the_list_in_both_modes():
                 t.keys("\x03", "^C")
         t.process.terminate()
         same(t.finish(), 143)
+
+
+def test_what_has_no_place_beside_the_history_is_kept_in_tmpdir():
+    """The draft and a message that is being read, which outlive a kill; and that is said once."""
+    for full in (False, True):
+        temporary, state = tempfile.mkdtemp(dir=SCRATCH), tempfile.mkdtemp(dir=SCRATCH)
+        env = environment(TERM="linux", XDG_STATE_HOME="/proc/nowhere", MOECHAT_CLOCK="fake", TMPDIR=temporary)
+
+        def begun(**changes):
+            t = Screen((["--no-session"] if full else ["--plain", "--no-session"]) + script("turn\nhang\n"), columns=160, env=dict(env, **changes))
+            t.until(" idle " if full else "You:")
+            return t
+
+        def kept(wanted):
+            time.sleep(0.8)
+            same([path.read_text() for path in pathlib.Path(temporary).iterdir()], wanted)
+            same([path.name[:14] for path in pathlib.Path(temporary).iterdir()], ["moechat-draft-"] * len(wanted))
+
+        t = begun()
+        t.keys("one", lambda t: "it is kept in %s/moechat-draft-" % temporary in " ".join(t.text().split()))
+        kept(["one"])
+        t.keys("\r", "Not kept" if not full else "not kept")
+        time.sleep(0.5)
+        t.send("two")
+        kept(["two\0one"])
+        same(t.text().count("it is kept in"), 1)
+        t.process.kill()
+        t.finish()
+        t = begun(XDG_STATE_HOME=state)
+        t.until("What was typed in a chat that was killed is in the history")
+        t.keys("\x1b[A", "two")
+        t.keys("\x1b[A", "one")
+        kept([])
+        t.process.terminate()
+        same(t.finish(), 143)
+        t = begun()
+        t.keys("three", "it is kept in")
+        os.kill(t.process.pid, signal.SIGHUP)
+        same(t.finish(), 129)
+        kept(["three"])
+        expect("has what was typed and is in no history." in t.text().replace("\n", " "), t.text())
+        t = begun(TMPDIR="/nonexistent")
+        t.keys("four", "if the chat is killed it is lost")
+        t.process.kill()
+        t.finish()
 
 
 def test_what_a_terminal_answers_is_not_typed():

@@ -269,8 +269,8 @@ def test_a_draft_that_no_history_takes_is_told_in_the_end():
         s.keys("a draft\x18\x05", seen)
         s.process.terminate()
         same(s.finish(), 143)
-        expect(b"Not sent, and no history or file takes them; here they are:\r\n\r\na draft\r\n\r\nmuch work\r\n" in s.output, s.output[-500:])
-        same(s.temporaries(), [])
+        expect(b"/moechat-draft-" in s.output and b" has what was typed and is in no history." in s.output, s.output[-500:])
+        same([open(path).read() for path in s.temporaries()], ["much work\0a draft"])
 
 
 def test_what_was_just_typed_outlives_kill_9_while_something_else_has_the_terminal():

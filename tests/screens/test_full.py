@@ -520,7 +520,8 @@ def test_what_waits_is_printed_where_no_history_takes_it():
     """Whole, and the draft, too: nowhere else are they."""
     long = "third " + "long " * 40
     for way in ("/quit\r", signal.SIGTERM):
-        s = chat("turn\ntext first part\nhang\n", env=environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME="/dev/null"))
+        s = chat("turn\ntext first part\nhang\n",
+                 env=environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME="/dev/null", TMPDIR="/nonexistent"))
         s.keys("go\r", "first part")
         s.keys("second\r", "queued: second")
         s.keys(long + "end\r", "queued: third")

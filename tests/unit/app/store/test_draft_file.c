@@ -218,7 +218,7 @@ static void what_only_vim_can_read_stays_and_is_told(struct harness *t)
             snprintf(wanted, sizeof wanted, "%s/%s", folder, names[n]);
             unlink(wanted);
         }
-    unsetenv("TMPDIR");
+    setenv("TMPDIR", "/nonexistent", 1);
     put(".edit-abcdef.swp", "", 0);
     put(".edit-another.swp", "", 0);
     adopt();
@@ -254,7 +254,7 @@ static void what_is_too_long_stays_and_is_told(struct harness *t)
     draft_file_find_elsewhere(&taker);
     CHECK_STR(t, stayed, path);
     CHECK(t, unlink(path) == 0);
-    unsetenv("TMPDIR");
+    setenv("TMPDIR", "/nonexistent", 1);
 }
 
 static void what_no_history_takes_stays(struct harness *t)
@@ -454,6 +454,65 @@ static void no_place(struct harness *t)
     draft_file_end(&file, true);
 }
 
+// A file in $TMPDIR where the folder takes none, or no more, and back where that takes no more, either.
+static void what_has_no_room_is_kept_elsewhere(struct harness *t)
+{
+    struct draft_file file;
+    char away[80], other[] = "/tmp/moechat-elsewhere-XXXXXX";
+    const struct bytes draft = {.data = (char[]){"a draft"}, .length = 7},
+                       more = {.data = (char[]){"a draft on"}, .length = 10};
+    CHECK(t, mkdtemp(other) && setenv("TMPDIR", other, 1) == 0);
+    snprintf(away, sizeof away, "%s.away", folder);
+    for (int kept = 0; kept < 2; kept++) { // nothing, or something of it, there before
+        draft_file_begin(&file, history);
+        if (kept) {
+            draft_file_keep(&file, &draft);
+            CHECK(t, !file.elsewhere && !file.why);
+            int full = open("/dev/full", O_RDWR);
+            CHECK_EQ(t, dup2(full, file.fd), file.fd);
+            close(full);
+        } else {
+            CHECK_EQ(t, rename(folder, away), 0);
+        }
+        draft_file_keep(&file, &more);
+        CHECK(t, file.elsewhere && file.why && draft_file_holds(&file, &more));
+        CHECK(t, strncmp(file.path, other, strlen(other)) == 0);
+        char path[128];
+        CHECK_EQ(t, draft_file_edit(&file, path, sizeof path), -1);
+        CHECK_EQ(t, kept ? 0 : rename(away, folder), 0);
+        CHECK_EQ(t, files(), 0);
+        CHECK_EQ(t, adopt(), 0); // it is held
+        if (kept) {
+            int full = open("/dev/full", O_RDWR);
+            CHECK_EQ(t, dup2(full, file.fd), file.fd);
+            close(full);
+            draft_file_keep(&file, &draft);
+            CHECK(t, !file.elsewhere && !file.why && draft_file_holds(&file, &draft));
+            CHECK_EQ(t, files(), 1);
+        }
+        CHECK(t, draft_file_end(&file, false));
+        CHECK_EQ(t, adopt(), 1);
+        CHECK_STR(t, taken[0], kept ? "a draft" : "a draft on");
+        CHECK_EQ(t, adopt(), 0);
+    }
+    // While an editor has its file by the draft's letters that one stays.
+    char path[128];
+    draft_file_begin(&file, history);
+    draft_file_keep(&file, &draft);
+    close(draft_file_edit(&file, path, sizeof path));
+    int full = open("/dev/full", O_RDWR);
+    dup2(full, file.fd);
+    close(full);
+    draft_file_keep(&file, &more);
+    CHECK(t, !file.elsewhere && file.stale && files() == 2);
+    CHECK_EQ(t, unlink(path), 0);
+    draft_file_keep(&file, &more);
+    CHECK(t, file.elsewhere && !file.stale && files() == 0);
+    draft_file_end(&file, true);
+    setenv("TMPDIR", "/nonexistent", 1);
+    CHECK_EQ(t, rmdir(other), 0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -469,9 +528,10 @@ int main(int argc, char **argv)
         TEST(what_an_editor_had),
         TEST(two_chats_take_a_draft_once),
         TEST(no_place),
+        TEST(what_has_no_room_is_kept_elsewhere),
         TEST(what_is_planted_is_left_alone),
     };
-    if (!mkdtemp(folder))
+    if (!mkdtemp(folder) || setenv("TMPDIR", "/nonexistent", 1))
         return 1;
     snprintf(history, sizeof history, "%s/history", folder);
     int code = HARNESS_RUN(tests, argc, argv);

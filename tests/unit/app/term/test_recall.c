@@ -210,15 +210,65 @@ static void a_long_draft_stays_in_its_file(struct harness *t)
     free(end.stays);
 }
 
+static void take_apart(void *context, const char *path, const char *why)
+{
+    snprintf(context, 200, "%s: %s", path ? path : "nowhere", why);
+}
+
+// In $TMPDIR, where the next chat finds it, as it does a message that was sent and that neither the history nor a
+// session has; and that is said.
+static void what_has_no_place_is_kept_elsewhere(struct harness *t)
+{
+    char told[200] = "", path[100], words[RECALL_APART_SIZE];
+    struct recall recall = {.not_kept = not_kept, .apart = take_apart, .context = told}, next = {.not_kept = not_kept};
+    struct bytes lost = {0};
+    setenv("TMPDIR", folder, 1);
+    snprintf(path, sizeof path, "%s/moechat/history", folder);
+    setenv("XDG_STATE_HOME", path, 1); // no folder
+    recall_open(&recall);
+    setenv("XDG_STATE_HOME", folder, 1);
+    CHECK(t, !recall_remember(&recall, "saved") && !recall_remember(&recall, "sent"));
+    recall_sent(&recall, "saved");
+    recall_sent_is_safe(&recall);
+    recall_sent(&recall, "sent");
+    recall_keep_draft_now(&recall, "typed");
+    CHECK(t, recall.draft_file.path && strncmp(recall.draft_file.path, folder, strlen(folder)) == 0);
+    CHECK(t, strstr(told, recall.draft_file.path) == told && strstr(told, "Not a directory"));
+    CHECK_STR(t, recall_apart_words(words, sizeof words, "/tmp/a", "no room"),
+              "What you type can't be kept beside the history (no room); it is kept in /tmp/a.");
+    told[0] = 0;
+    recall_keep_draft_now(&recall, "typed on");
+    CHECK_STR(t, told, "");      // once
+    close(recall.draft_file.fd); // as if it was killed
+    CHECK_EQ(t, recall_open(&next), 1);
+    size_t count = next.history.count;
+    CHECK(t, count >= 2 && strcmp(next.history.entries[count - 1], "typed on") == 0 &&
+                 strcmp(next.history.entries[count - 2], "sent") == 0);
+    CHECK(t, recall_close(&next, NULL, "", &lost).told && !lost.length);
+    recall.draft_file.fd = -1;
+    free(recall.draft_file.path);
+    recall.draft_file.path = NULL;
+    recall.draft_file.elsewhere = false;
+    setenv("TMPDIR", "/nonexistent", 1);
+    recall_keep_draft_now(&recall, "typed");
+    CHECK_STR(t, told, "nowhere: Not a directory");
+    setenv("TMPDIR", folder, 1);
+    struct recall_end end = recall_close(&recall, "typed", "", &lost);
+    CHECK(t, end.told && !lost.length && end.stays && unlink(end.stays) == 0); // as later chats may not look there
+    free(end.stays);
+    setenv("TMPDIR", "/nonexistent", 1);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(the_draft_of_a_search_is_kept),        TEST(what_is_lost_is_told),
         TEST(what_was_not_kept_is_tried_again),     TEST(a_draft_that_was_put_away_is_owed),
         TEST(without_a_folder_nothing_is_kept),     TEST(the_file_takes_all_that_the_history_does_not),
-        TEST(what_no_file_takes_is_told_by_itself), TEST(a_long_draft_stays_in_its_file)};
+        TEST(what_no_file_takes_is_told_by_itself), TEST(a_long_draft_stays_in_its_file),
+        TEST(what_has_no_place_is_kept_elsewhere)};
     char command[100];
-    if (!mkdtemp(folder) || setenv("XDG_STATE_HOME", folder, 1))
+    if (!mkdtemp(folder) || setenv("XDG_STATE_HOME", folder, 1) || setenv("TMPDIR", "/nonexistent", 1))
         return 2;
     int code = HARNESS_RUN(tests, argc, argv);
     snprintf(command, sizeof command, "rm -rf '%s'", folder);
