@@ -98,7 +98,7 @@ static bool reaches(struct keeper *keeper, size_t position)
     if (!keeper->hole)
         return true;
     keeper->news.failed = true;
-    if (!*keeper->news.text)
+    if (!*keeper->news.text && !*keeper->told)
         snprintf(keeper->news.text, sizeof keeper->news.text,
                  "conversation not saved: what came before could not be; /fork NAME saves all of it");
     return false;
@@ -127,7 +127,7 @@ static bool make_message(struct keeper *keeper, const struct turn *turn, const s
            fill_part(keeper, part, result->prompt.ids + begin, result->prompt_ends[i] - begin);
 }
 
-// The text before its rows. Should it fail, what comes with the rows or after the turn tries again, and says so.
+// The answer's text before its rows. Should it fail, what comes with the rows tries again, and says so.
 static void save_text_first(struct keeper *keeper)
 {
     struct store_error error;
@@ -136,6 +136,24 @@ static void save_text_first(struct keeper *keeper)
     if (!keeper->unsaved)
         note(keeper, STORE_OK, &error); // such as whose rows the cap took
     keeper->news.failed = failed;
+}
+
+const char *keeper_tell(struct keeper *keeper)
+{
+    if (!keeper->news.failed || !*keeper->news.text)
+        return NULL;
+    memcpy(keeper->told, keeper->news.text, sizeof keeper->told);
+    *keeper->news.text = 0;
+    return keeper->told;
+}
+
+void keeper_end_turn(struct keeper *keeper)
+{
+    struct session_news *news = &keeper->news;
+    take_out(news->text, keeper->told);
+    if (*keeper->told && !*news->text && !keeper->unsaved && !keeper->hole)
+        snprintf(news->text, sizeof news->text, "the conversation is saved now");
+    *keeper->told = 0;
 }
 
 void keeper_save_message(struct keeper *keeper, const struct turn *turn, const struct turn_result *result)
@@ -162,7 +180,7 @@ void keeper_save_message(struct keeper *keeper, const struct turn *turn, const s
         return;
     }
     keeper->unanswered = (struct keeper_unanswered){turn->n_turns - result->n_same, position};
-    save_text_first(keeper);
+    keeper_save_text(keeper);
 }
 
 void keeper_leave_message(struct keeper *keeper)

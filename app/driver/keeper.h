@@ -39,8 +39,9 @@ struct keeper {
     const struct backend *backend;
     moe_progress_fn *progress; // while rows are read back
     void *progress_context;
-    struct saved *saved;      // NULL: turns are not saved
-    struct session_news news; // to be sent next
+    struct saved *saved;        // NULL: turns are not saved
+    struct session_news news;   // to be sent next
+    char told[STORE_TEXT_SIZE]; // of this turn, by keeper_tell
     // Of the news' text: what the last save with rows said of those that it left out.
     char of_rows[STORE_TEXT_SIZE];
     enum think think; // the next answer's
@@ -69,6 +70,10 @@ void keeper_save_text(struct keeper *keeper); // the same without rows
 // when the turn comes to nothing, as people who leave don't send them again; when another turn begins or the
 // conversation goes elsewhere they are left as a branch. Forgets turn->instead.
 void keeper_save_message(struct keeper *keeper, const struct turn *turn, const struct turn_result *result);
+// Behind that: why it failed, to be told at once, or NULL. It is taken out of the news.
+const char *keeper_tell(struct keeper *keeper);
+// Before the turn's news are sent: they don't say again what was told, but that it is over where all is saved now.
+void keeper_end_turn(struct keeper *keeper);
 void keeper_leave_message(struct keeper *keeper);
 // After the prompt was read: its rows, and the logits that the answer begins with; with borders, also the states
 // after so many tokens ([MOE_BORDERS], 0: none).

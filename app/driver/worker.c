@@ -426,6 +426,17 @@ static int settle(struct worker *worker, struct turn_result *result)
     return code;
 }
 
+// Before anything is read, which may take hours.
+static void tell_unsaved(struct worker *worker)
+{
+    struct event event = {.kind = EVENT_UNSAVED};
+    const char *why = keeper_tell(&worker->keeper);
+    if (!why)
+        return;
+    snprintf(event.unsaved, sizeof event.unsaved, "%s", why);
+    queue_push(worker->events, &event, NULL);
+}
+
 // Before anything is read, once place() has returned the code: what of the turn is on the disk already.
 static void note_message(struct worker *worker, const struct turn *turn, struct turn_result *result, int code)
 {
@@ -439,6 +450,7 @@ static void note_message(struct worker *worker, const struct turn *turn, struct 
         steps_begin_saving(&worker->steps);
         keeper_save_message(&worker->keeper, turn, result);
         steps_end_saving(&worker->steps);
+        tell_unsaved(worker);
     }
 }
 
@@ -521,8 +533,10 @@ static void take_turn(struct worker *worker, struct turn *turn)
         keeper_commit(&worker->keeper);
     else if (worker->keeper.saved && (worker->keeper.unsaved || (begins && turn->again))) // the old answer is no end
         keeper_save_text(&worker->keeper);
-    if (worker->keeper.saved)
+    if (worker->keeper.saved) {
+        keeper_end_turn(&worker->keeper);
         send_news(worker, true);
+    }
 }
 
 static void lower_priority(int nice_value)

@@ -25,6 +25,7 @@ enum event_kind {
     EVENT_TEXT,
     EVENT_TOKEN,
     EVENT_DONE,
+    EVENT_UNSAVED, // of a turn whose message the disk did not take, before any of it is read
     EVENT_SESSION, // an answer to each of the calls about sessions, and after each turn of one
 };
 
@@ -49,6 +50,7 @@ struct event {
             struct moe_telemetry *step; // that led to it, sampling it included; a figures_clone, NULL: none
         } token;
         struct session_news session;
+        char unsaved[STORE_TEXT_SIZE]; // why, one line for people; the turn's news don't say it again
         struct turn_result *result;
     };
 };

@@ -400,6 +400,10 @@ static void take_events(struct run *run)
             print_token(run, &event);
             event_release(&event);
             break;
+        case EVENT_UNSAVED:
+            progress_clear(&run->progress);
+            report("%s", event.unsaved);
+            break;
         case EVENT_SESSION:
             take_session(run, &event.session);
             break;

@@ -567,6 +567,11 @@ static void take_event(struct talk *talk, struct event *event)
     case EVENT_DONE:
         finish_turn(talk, event->result);
         break;
+    case EVENT_UNSAVED:
+        talk->face->progress(talk->self, NULL);
+        talk->unsaved = true;
+        talk_say(talk, "%s", event->unsaved);
+        break;
     case EVENT_SESSION:
         talk_on_session(talk, &event->session);
         break;

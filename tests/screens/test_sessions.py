@@ -1011,6 +1011,7 @@ def test_a_full_disk_is_no_place_that_was_saved_to():
         return result.stdout.decode()
     said = full("one", "/save kept", "/save", "/rename held")
     same(said.count("conversation not saved: "), 5)  # of the turn, of three commands and at the end
+    expect(said.index("conversation not saved: ") < said.index("Assistant: one"), "it is told before the message is read: %r" % said)
     expect("aved as" not in said, "it claims to have saved: %r" % said)
     said = full("one", "/save", "/new", "/load nowhere", "/load nowhere", "two")  # each is told by itself
     for command in ("/new", "/load"):

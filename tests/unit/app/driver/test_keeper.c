@@ -436,6 +436,45 @@ static void rows_left_out_are_said_once(struct harness *t)
     }
 }
 
+static int open_no_transcript(void *context, const char *path, int flags)
+{
+    if (!strstr(path, "/transcript.") || !(flags & O_CREAT) || full.refuses-- <= 0)
+        return store_io_posix.open(context, path, flags);
+    errno = ENOSPC;
+    return -1;
+}
+
+// A message that the disk does not take is told before it is read, which may take hours, and once; the end of the turn
+// says when it was taken after all.
+static void an_unsaved_message_is_told_at_once(struct harness *t)
+{
+    for (int refuses = 1; refuses <= 100; refuses += 99) {
+        char root[64];
+        struct store store = rig_store(root);
+        struct event event = {0};
+        full.io = store_io_posix;
+        full.io.open = open_no_transcript;
+        full.refuses = refuses;
+        store.io = &full.io;
+        struct worker *worker = start(t, "turn\ntext one two\n");
+        await_ready(t, worker);
+        save_from_now_on(t, worker, &store);
+        post(worker, "hi", 0, 0);
+        CHECK(t, next_event(worker, &event) && event.kind == EVENT_UNSAVED);
+        CHECK(t, strncmp(event.unsaved, "conversation not saved: /", 25) == 0 &&
+                     strstr(event.unsaved, ": No space left on device"));
+        while (next_event(worker, &event) && event.kind != EVENT_SESSION) {
+            CHECK(t, event.kind != EVENT_UNSAVED);
+            event_release(&event);
+        }
+        CHECK_EQ(t, event.session.unsaved, refuses > 1);
+        CHECK_EQ(t, event.session.failed, refuses > 1);
+        CHECK_STR(t, event.session.text, refuses > 1 ? "" : "the conversation is saved now");
+        worker_free(worker);
+        rig_clean(root);
+    }
+}
+
 // A message that its answer was taken back from is answered again from the logits on the disk, and nothing is read.
 static void logits_come_from_the_disk(struct harness *t)
 {
@@ -564,6 +603,7 @@ int main(int argc, char **argv)
         TEST(what_does_not_fit_is_told_its_context),
         TEST(what_is_left_is_said_with_what_is_lost),
         TEST(rows_left_out_are_said_once),
+        TEST(an_unsaved_message_is_told_at_once),
         TEST(logits_come_from_the_disk),
         TEST(what_is_fed_otherwise_is_forgotten),
         TEST(what_waits_is_read_once),
