@@ -454,6 +454,15 @@ static void note_message(struct worker *worker, const struct turn *turn, struct 
     }
 }
 
+// What need not be computed. Of a conversation that the context has no room for the session may have more.
+static uint32_t count_cached(const struct worker *worker, const struct turn *turn, const struct turn_result *result)
+{
+    const struct keeper *keeper = &worker->keeper;
+    if (turn->position > result->context_total && keeper_has_more(keeper))
+        return manifest_rows(saved_manifest(keeper->saved));
+    return worker->backend.ops->length(worker->backend.self);
+}
+
 static void take_turn(struct worker *worker, struct turn *turn)
 {
     const struct backend_ops *ops = worker->backend.ops;
@@ -479,7 +488,7 @@ static void take_turn(struct worker *worker, struct turn *turn)
     if (begins)
         steps_begin_turn(&worker->steps, worker->began_ns); // encoding is part of it
     note_message(worker, turn, result, code);
-    result->cached_tokens = ops->length(self);
+    result->cached_tokens = count_cached(worker, turn, result);
     uint32_t unread = timeline_unread(&worker->timeline);
     result->for_states = result->for_states || timeline_unread_for_states(&worker->timeline);
     bool just_read = unread && timeline_length(&worker->timeline) == ops->length(self) + unread; // will have been

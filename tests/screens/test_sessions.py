@@ -1001,6 +1001,16 @@ def test_long_names_are_found_by_any_part_and_keep_to_the_row():
     leave(t)
 
 
+def test_a_conversation_that_the_context_is_too_small_for_is_cached_as_saved():
+    """Only the rows of its first messages are read back then, and as none is computed, that is no figure of the turn's."""
+    for _ in range(2):
+        all_of_it = json.loads(run(["run", "-p", "hi", "-s", "too-long", "--json"] + script("turn\nrepeat 50 x\n")).stdout)["context_used"]
+    got = run(["run", "-p", "hi", "-s", "too-long", "--json"] + script("context 100\nturn\nrepeat 50 x\n"))
+    same(got.returncode, 4)
+    got = json.loads(got.stdout)
+    same((got["cached_tokens"], got["prefilled_tokens"], got["context_used"]), (all_of_it, 0, all_of_it))
+
+
 def test_a_full_disk_is_no_place_that_was_saved_to():
     """No file may grow, as on a disk without room."""
     def full(*typed):
