@@ -265,12 +265,46 @@ bool chat_system_waits(const struct chat *chat)
     return chat->system_set && (begins_otherwise(chat) || (alone && chat->n_others));
 }
 
+// What the first message was said behind; NULL: nothing.
+static const struct chat_turn *replaced_system(const struct chat *chat)
+{
+    size_t first = chat_system(chat) != NULL;
+    return first < chat->n_turns ? chat_find(chat, chat->turns[first].after) : NULL;
+}
+
 size_t chat_messages(const struct chat *chat)
 {
-    size_t system = chat_system(chat) != NULL, said = chat->n_turns - system;
     if (!chat_system_waits(chat))
         return chat->n_turns;
-    return said + (said && chat->turns[system].after != PART_NONE);
+    return chat->n_turns - (chat_system(chat) != NULL) + (replaced_system(chat) != NULL);
+}
+
+bool chat_as_said(const struct chat *chat, struct chat *said)
+{
+    const struct chat_turn *replaced = replaced_system(chat);
+    size_t first = chat_system(chat) != NULL;
+    *said = *chat;
+    said->n_turns = said->n_others = 0;
+    said->turns = calloc(chat->n_turns + 1, sizeof *said->turns);
+    said->others = calloc(chat->n_others + 1, sizeof *said->others);
+    if (!said->turns || !said->others) {
+        chat_forget_said(said);
+        return false;
+    }
+    if (replaced)
+        said->turns[said->n_turns++] = *replaced;
+    for (size_t i = first; i < chat->n_turns; i++)
+        said->turns[said->n_turns++] = chat->turns[i];
+    for (size_t i = 0; i < chat->n_others; i++)
+        if (&chat->others[i] != replaced)
+            said->others[said->n_others++] = chat->others[i];
+    return true;
+}
+
+void chat_forget_said(struct chat *said)
+{
+    free(said->turns);
+    free(said->others);
 }
 
 // Was this message sent before, the last time, and came to nothing?

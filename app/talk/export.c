@@ -254,7 +254,8 @@ static bool export_others(struct bytes *out, enum export_format format, const st
     return fine;
 }
 
-bool export_chat(struct bytes *out, enum export_format format, const struct export_head *head, const struct chat *chat)
+static bool export_said(struct bytes *out, enum export_format format, const struct export_head *head,
+                        const struct chat *chat)
 {
     bool fine = true;
     if (format == EXPORT_JSON)
@@ -262,6 +263,18 @@ bool export_chat(struct bytes *out, enum export_format format, const struct expo
     for (size_t i = 0; i < chat->n_turns && fine; i++)
         fine = export_message(out, format, i, chat->turns[i].role, &chat->turns[i].text);
     return fine && export_others(out, format, chat);
+}
+
+bool export_chat(struct bytes *out, enum export_format format, const struct export_head *head, const struct chat *chat)
+{
+    struct chat said;
+    if (!chat_system_waits(chat))
+        return export_said(out, format, head, chat);
+    if (!chat_as_said(chat, &said))
+        return false;
+    bool fine = export_said(out, format, head, &said);
+    chat_forget_said(&said);
+    return fine;
 }
 
 char *export_path(const struct export_request *request, const char *name)

@@ -95,7 +95,7 @@ release:
 void talk_do_export(struct talk *talk, const struct line *line)
 {
     struct export_request request = export_parse(line->text, line->length);
-    if (talk->chat.n_turns == 0) {
+    if (!chat_messages(&talk->chat)) {
         talk_refuse(talk, talk->chat.n_others ? "Nothing to export here; /tree lists what was said elsewhere."
                                               : "Nothing to export yet.");
         return;

@@ -80,6 +80,29 @@ static void other_branches_follow(struct harness *t)
     bytes_release(&out);
 }
 
+// A system message that no message followed yet is no part of what was said, and the one that it replaces still is; as
+// /stats and /tree count.
+static void a_system_message_that_waits_is_none(struct harness *t)
+{
+    struct bytes out = {0};
+    struct chat_turn now[] = {
+        {.role = TOK_SYSTEM, .text = {.data = "do", .length = 2}, .number = PART_NONE, .after = PART_NONE}, aside[4]};
+    struct chat waits = {.turns = now, .n_turns = 2, .others = &aside[3], .n_others = 1, .system_set = true};
+    CHECK_EQ(t, chat_messages(&waits), 2);
+    CHECK(t, export_chat(&out, EXPORT_TEXT, &(struct export_head){"zoe", "demo"}, &waits));
+    CHECK_STR(t, out.data, "System: be\n\nYou: uno\n");
+    out.length = 0;
+    CHECK(t, export_chat(&out, EXPORT_JSON, &(struct export_head){"zoe", "demo"}, &waits));
+    CHECK(t, strstr(out.data, "\"messages\":[{\"part\":5,") && strstr(out.data, "\"branches\":[]}"));
+    now[1].after = PART_NONE;
+    waits.n_others = 0;
+    out.length = 0;
+    CHECK_EQ(t, chat_messages(&waits), 1);
+    CHECK(t, export_chat(&out, EXPORT_TEXT, &(struct export_head){"zoe", "demo"}, &waits));
+    CHECK_STR(t, out.data, "You: uno\n");
+    bytes_release(&out);
+}
+
 static void parses(struct harness *t)
 {
     static const struct {
@@ -228,6 +251,6 @@ int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(wide_trees),        TEST(parses), TEST(other_branches_follow), TEST(one_writer_for_both),
-        TEST(renders_the_bytes), TEST(picks),  TEST(writes_whole_files)};
+        TEST(renders_the_bytes), TEST(picks),  TEST(writes_whole_files),    TEST(a_system_message_that_waits_is_none)};
     return HARNESS_RUN(tests, argc, argv);
 }
