@@ -64,7 +64,8 @@ static bool read_prompt(const struct options *options, struct bytes *prompt)
     struct bytes input = {0};
     int code = bytes_append(prompt, "", 0) ? 0 : ENOMEM;
     if (options->asked.prompt && options->asked.prompt_file) {
-        report("use either --prompt or --prompt-file, not both");
+        const char *operand = options->asked.operand, *quote = operand ? "\"" : "";
+        report("use either %s%.60s%s or --prompt-file, not both", quote, operand ? operand : "--prompt", quote);
         return false;
     }
     if (code == 0 && options->asked.prompt_file)

@@ -63,13 +63,14 @@ static struct line message(const char *text, size_t length)
     return (struct line){.kind = LINE_MESSAGE, .text = text, .length = length};
 }
 
-// What stands between quotes, a message; LINE_EMPTY: nothing does. *open: the end is missing.
+// What stands between quotes, a message; LINE_EMPTY: white space alone. LINE_UNKNOWN: there are none, or, *open, the
+// end is missing.
 static struct line quoted(const char *typed, size_t length, bool *open)
 {
     enum { QUOTES = 3 };
     static const char quotes[] = "\"\"\"";
     const char *start = typed + QUOTES, *end = typed + length;
-    struct line line = {.kind = LINE_EMPTY, .text = typed};
+    struct line line = {.kind = LINE_UNKNOWN, .text = typed};
     *open = false;
     if (length < QUOTES || memcmp(typed, quotes, QUOTES) != 0)
         return line;
@@ -81,8 +82,11 @@ static struct line quoted(const char *typed, size_t length, bool *open)
     end -= QUOTES;
     start += start < end && *start == '\n';
     end -= end > start && end[-1] == '\n';
+    const char *said = start;
+    while (said < end && isspace((unsigned char)*said))
+        said++;
     return (struct line){
-        .kind = start < end ? LINE_MESSAGE : LINE_EMPTY, .text = start, .length = (size_t)(end - start)};
+        .kind = said < end ? LINE_MESSAGE : LINE_EMPTY, .text = start, .length = (size_t)(end - start)};
 }
 
 bool commands_is_open(const char *typed, size_t length)
@@ -96,7 +100,7 @@ struct line commands_parse(const char *typed, size_t typed_length)
 {
     bool open;
     struct line between = quoted(typed, typed_length, &open);
-    if (between.kind == LINE_MESSAGE)
+    if (between.kind != LINE_UNKNOWN)
         return between;
     const char *start = typed + strspn(typed, " \t\r\n"), *end = typed + typed_length;
     if (start == end)

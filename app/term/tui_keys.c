@@ -251,8 +251,9 @@ static void take_queue_back(struct tui *tui)
         tui->kept_back = true;
         tui->commands_told = false;
         tui_notice(tui,
-                   count == 1 ? "what waited is back in the draft; Enter sends it, Ctrl-C drops it"
-                              : "the %zu that waited are back in the draft; Enter sends them as one, Ctrl-C drops them",
+                   count == 1 ? "what waited is the draft; Enter sends it, Ctrl-C moves it to the history"
+                              : "the %zu that waited are back in the draft; Enter sends them as one, Ctrl-C moves them "
+                                "to the history",
                    count);
         tui->notice_of_work = false;
     }

@@ -54,11 +54,11 @@ static size_t count_members(struct json_object *node) // as deep as the tokener 
     return count;
 }
 
-static int refuse(struct moe_err *err, const char *file, const char *what)
+static int refuse(struct moe_err *err, const struct fields_source *source, const char *what)
 {
-    char text[160];
-    snprintf(text, sizeof text, "%.100s; download or convert it again", what);
-    return moe_fail_file(err, MOE_FORMAT, file, 0, text);
+    char text[320];
+    snprintf(text, sizeof text, "%.100s; %.200s", what, source->remedy);
+    return moe_fail_file(err, MOE_FORMAT, source->file, 0, text);
 }
 
 // How many members a second parse finds. A member for which json-c had no memory is lost without a word, and errno may
@@ -76,19 +76,20 @@ static size_t members_again(const char *text, size_t length)
     return members;
 }
 
-int fields_parse(const char *text, size_t length, const char *file, struct json_object **root, struct moe_err *err)
+int fields_parse_from(const struct fields_source *source, const char *text, size_t length, struct json_object **root,
+                      struct moe_err *err)
 {
     *root = NULL;
     size_t members;
     if (length == 0 || length > INT_MAX)
-        return refuse(err, file, "is not JSON (empty, or too long)");
+        return refuse(err, source, "is not JSON (empty, or too long)");
     const char *wrong = scan(text, length, &members);
     if (wrong)
-        return refuse(err, file, wrong);
+        return refuse(err, source, wrong);
     errno = 0;
     struct json_tokener *tokener = json_tokener_new();
     if (!tokener)
-        return moe_fail_file(err, MOE_NO_MEMORY, file, 0, "no memory to parse it");
+        return moe_fail_file(err, MOE_NO_MEMORY, source->file, 0, "no memory to parse it");
     json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
     struct json_object *tree = json_tokener_parse_ex(tokener, text, (int)length);
     enum json_tokener_error code = json_tokener_get_error(tokener);
@@ -100,7 +101,7 @@ int fields_parse(const char *text, size_t length, const char *file, struct json_
     char what[96];
     if (no_memory) {
         json_object_put(tree);
-        return moe_fail_file(err, MOE_NO_MEMORY, file, 0, "no memory to parse it");
+        return moe_fail_file(err, MOE_NO_MEMORY, source->file, 0, "no memory to parse it");
     }
     if (code != json_tokener_success)
         snprintf(what, sizeof what, "is not JSON: %s at byte %zu",
@@ -114,7 +115,12 @@ int fields_parse(const char *text, size_t length, const char *file, struct json_
         return MOE_OK;
     }
     json_object_put(tree);
-    return refuse(err, file, what);
+    return refuse(err, source, what);
+}
+
+int fields_parse(const char *text, size_t length, const char *file, struct json_object **root, struct moe_err *err)
+{
+    return fields_parse_from(&(struct fields_source){file, "download or convert it again"}, text, length, root, err);
 }
 
 int fields_read(const char *path, size_t max_bytes, struct json_object **root, struct moe_err *err)

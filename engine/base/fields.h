@@ -11,6 +11,12 @@ struct json_object;
 // Refuses what is not one JSON object in UTF-8, nesting beyond 31, a member given twice and control characters in
 // strings (so every string and name is a C string). The caller puts *root. `file` is for messages.
 int fields_parse(const char *text, size_t length, const char *file, struct json_object **root, struct moe_err *err);
+// The same of what is neither downloaded nor converted.
+struct fields_source {
+    const char *file, *remedy; // for messages
+};
+int fields_parse_from(const struct fields_source *source, const char *text, size_t length, struct json_object **root,
+                      struct moe_err *err);
 
 // Reads a file of at most max_bytes and parses it so. MOE_NOT_FOUND when it is not there.
 int fields_read(const char *path, size_t max_bytes, struct json_object **root, struct moe_err *err);

@@ -23,6 +23,10 @@ struct reading {
     struct moe_err *err;
 };
 
+#define REMEDY                                                                                                         \
+    "give what the hub's API answers to /api/models/REPOSITORY/tree/main?recursive=true, or lines of a size and a "    \
+    "name"
+
 __attribute__((format(printf, 2, 3))) static int refuse(const struct reading *r, const char *format, ...)
 {
     char what[200];
@@ -30,11 +34,7 @@ __attribute__((format(printf, 2, 3))) static int refuse(const struct reading *r,
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    return moe_fail(
-        r->err, MOE_FORMAT,
-        "%.300s: %s; give what the hub's API answers to /api/models/REPOSITORY/tree/main?recursive=true, or "
-        "lines of a size and a name",
-        r->name, what);
+    return moe_fail(r->err, MOE_FORMAT, "%.300s: %s; " REMEDY, r->name, what);
 }
 
 // A path that may stand in the list: no control characters, which would reach the terminal.
@@ -151,7 +151,7 @@ static int take_json(struct reading *r, const char *text, size_t length)
         whole[sizeof before - 1 + length] = '}';
         length += sizeof before;
     }
-    code = fields_parse(whole ? whole : text, length, r->name, &root, r->err);
+    code = fields_parse_from(&(struct fields_source){r->name, REMEDY}, whole ? whole : text, length, &root, r->err);
     if (!code)
         code = take_object(r, root);
     json_object_put(root);

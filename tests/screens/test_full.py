@@ -435,6 +435,17 @@ def test_what_is_typed_meanwhile_waits():
     leave(s)
 
 
+def test_what_waited_is_not_dropped_by_ctrl_c():
+    s = chat("turn\ntext first part\nhang\n", columns=80)
+    s.keys("go\r", "first part")
+    s.keys("second\r", "queued: second")
+    s.keys("\x03", "what waited is the draft; Enter sends it, Ctrl-C moves it to the history")
+    s.keys("\x03", lambda t: "> second" not in t.text())
+    s.keys("\x1b[A", "> second")
+    s.keys("\x03", "draft moved to the history")
+    leave(s)
+
+
 def test_commands_that_waited_are_not_sent_unsaid():
     s = chat("turn\ntext first part\nhang\nturn\necho\nturn\necho\n")
     s.keys("go\r", "first part")

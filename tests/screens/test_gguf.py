@@ -440,6 +440,7 @@ def test_info_tells_what_a_repository_holds():
     guessed = run(["info", "--list", "-"], b"DeepSeek-V3.1-BF16.gguf\n").stdout.decode()
     same((guessed.count(" ~1.34 TB"), guessed.count("1.34 TB")), (2, 2))  # in the table, and of what to fetch
     told(run(["info", "--list", "-"], b'{"error":"Repository not found"}'), 3, "not a list: Repository not found")
+    told(run(["info", "--list", "-"], b'{"a":'), 3, "is not JSON: unexpected end at byte 5; give what the hub's API answers")
     told(run(["info", "--list", path, "--verify"]), 2, "--list has names alone")
     cached = json.loads(run(["info", "--json", "--expert-cache", "16GB", "--list", path]).stdout)["models"][0]
     expect(abs(cached["cached_share"] - 16e9 / cached["all_experts_bytes"]) < 1e-3, cached)

@@ -44,7 +44,8 @@ def test_the_prompt_comes_from_everywhere():
         out.write("from a file\n")
     same(run(["run", "--prompt-file", path] + script(ECHO), stdin=b"and more").stdout, b"from a file\nand more")
     refused(run(["run", "--prompt-file", path + ".none"] + script(ECHO)), 2, "No such file")
-    refused(run(["run", "--prompt-file", path, "-p", "x"] + script(ECHO)), 2, "not both")
+    refused(run(["run", "--prompt-file", path, "-p", "x"] + script(ECHO)), 2, "use either --prompt or --prompt-file, not both")
+    refused(run(["run", "x", "--prompt-file", path] + script(ECHO)), 2, 'use either "x" or --prompt-file, not both')
     system = run(["run", "-p", "x", "--system", "Be kind."] + script("turn\nsystem\n"))
     same(system.stdout, b"Be kind.")
 

@@ -32,7 +32,9 @@ static void tells_messages_from_commands(struct harness *t)
         {"\"\"\"\none\n/two\n\"\"\"", LINE_MESSAGE, NULL, "one\n/two"},
         {"\"\"\"one\"\"\" \n", LINE_MESSAGE, NULL, "one"},
         {"\"\"\"one", LINE_MESSAGE, NULL, "\"\"\"one"}, // the face waits for its end
-        {"\"\"\"\"\"\"", LINE_MESSAGE, NULL, "\"\"\"\"\"\""},
+        {"\"\"\"\"\"\"", LINE_EMPTY, NULL, ""},
+        {"\"\"\"\n\"\"\"", LINE_EMPTY, NULL, ""},
+        {"\"\"\"\n \n\"\"\"\n", LINE_EMPTY, NULL, " "},
         {"\"\" a", LINE_MESSAGE, NULL, "\"\" a"},
         {"\n/new x", LINE_SPACED, NULL, "new"},
         {" /nonsense", LINE_UNKNOWN, NULL, "nonsense"},
