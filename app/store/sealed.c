@@ -54,6 +54,7 @@ struct content {
     size_t marks; // its colons and commas
     size_t bytes; // of names and strings
     size_t nulls;
+    size_t containers; // objects and arrays
 };
 
 // The code of an escape with its four digits, which json-c has seen to; -1: there is none.
@@ -94,6 +95,7 @@ static struct content content_of_line(const char *line, size_t length)
             at = weigh_string(at + 1, end, &content);
         content.marks += at < end && (*at == ',' || *at == ':');
         content.nulls += at < end && *at == 'n';
+        content.containers += at < end && (*at == '{' || *at == '[');
     }
     return content;
 }
@@ -120,16 +122,21 @@ static void add_content(struct json_object *value, struct content *content)
     }
 }
 
-static bool has_all(struct json_object *object, const char *line, size_t length)
+static bool has_all(struct json_object *object, const struct content *want)
 {
-    struct content want = content_of_line(line, length), got = {0};
+    struct content got = {0};
     add_content(object, &got);
-    return got.marks == want.marks && got.bytes == want.bytes && got.nulls == want.nulls;
+    return got.marks == want->marks && got.bytes == want->bytes && got.nulls == want->nulls;
 }
 
 // NULL as sealed_parse says.
 static struct json_object *parse_line(const char *line, size_t length)
 {
+    // An object is some 750 bytes to json-c, also an empty one of three. Ours have about 90 each.
+    enum { SMALLEST = 32, FEW = 64 };
+    struct content content = content_of_line(line, length);
+    if (content.containers > length / SMALLEST + FEW)
+        return NULL;
     // json-c falls over memory that it is refused: what a line of numbers can need must be there before it begins.
     void *reserve = malloc(RESERVE + PER_BYTE * length);
     if (!reserve)
@@ -142,7 +149,7 @@ static struct json_object *parse_line(const char *line, size_t length)
     struct json_object *object = json_tokener_parse_ex(tokener, line, (int)length);
     bool whole = json_tokener_get_error(tokener) == json_tokener_success &&
                  json_tokener_get_parse_end(tokener) == length && json_object_is_type(object, json_type_object) &&
-                 has_all(object, line, length);
+                 has_all(object, &content);
     json_tokener_free(tokener);
     if (whole)
         return object;

@@ -148,10 +148,32 @@ static void whole_lines_are_whole(struct harness *t)
     CHECK(t, !parsed("\"a\":1,\"a\":1")); // which of the two?
 }
 
+// A line of a few megabytes takes json-c gigabytes where it is full of objects with nothing in them.
+static void objects_with_nothing_in_them(struct harness *t)
+{
+    static const char *const empty[] = {"{}", "[]", "{\"a\":[]}"};
+    for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
+        for (size_t n = 20; n <= 200000; n *= 10000) {
+            struct bytes object = {0}, line = {0};
+            uint64_t sum;
+            bool fine = bytes_append(&object, "{\"parts\":[1", 11);
+            for (size_t k = 0; k < n && fine; k++)
+                fine = bytes_append(&object, ",", 1) && bytes_append(&object, empty[i], strlen(empty[i]));
+            fine = fine && bytes_append(&object, "]}", 2) && sealed_line(object.data, object.length, &line);
+            if (!CHECK(t, fine))
+                return;
+            struct json_object *parsed = sealed_parse(line.data, line.length - 1, &sum);
+            CHECK_EQ(t, parsed != NULL, n == 20);
+            json_object_put(parsed);
+            bytes_release(&object);
+            bytes_release(&line);
+        }
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(fields_are_written_plainly), TEST(numbers_have_their_edges),
-                                                TEST(words_have_their_edges), TEST(what_is_no_such_line),
-                                                TEST(whole_lines_are_whole)};
+    static const struct harness_test tests[] = {TEST(objects_with_nothing_in_them), TEST(fields_are_written_plainly),
+                                                TEST(numbers_have_their_edges),     TEST(words_have_their_edges),
+                                                TEST(what_is_no_such_line),         TEST(whole_lines_are_whole)};
     return HARNESS_RUN(tests, argc, argv);
 }
