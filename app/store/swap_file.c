@@ -28,13 +28,29 @@ bool swap_file_path(char *out, size_t size, const char *path)
     return snprintf(out, size, "%.*s.%s.swp", folder, path, path + folder) < (int)size;
 }
 
+// Has it ended without anybody who took note? Its number is taken for as long, where the first process, as in many a
+// container, takes no note of those that nobody waits for: an editor whose shell was killed with it.
+static bool is_defunct(pid_t process)
+{
+    char path[40], text[128]; // a name has 15 bytes at most, between parentheses
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)process);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    const char *end = strrchr(text, ')');
+    return end && strncmp(end, ") Z", 3) == 0;
+}
+
 // The number of its process is written with the lowest byte first.
 static bool lives(const unsigned char *head)
 {
     uint32_t process = 0;
     for (int i = 3; i >= 0; i--)
         process = process << 8 | head[PROCESS + i];
-    return process > 0 && process <= INT32_MAX && (kill((pid_t)process, 0) == 0 || errno != ESRCH);
+    bool there = process > 0 && process <= INT32_MAX && (kill((pid_t)process, 0) == 0 || errno != ESRCH);
+    return there && !is_defunct((pid_t)process);
 }
 
 bool swap_file_holds(int folder, const char *name)

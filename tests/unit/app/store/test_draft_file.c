@@ -201,10 +201,15 @@ static void what_only_vim_can_read_stays_and_is_told(struct harness *t)
     if (gone == 0)
         _exit(0);
     CHECK_EQ(t, waitpid(gone, NULL, 0), gone);
+    siginfo_t info;
+    pid_t defunct = fork(); // as an editor's is where the first process waits for nobody
+    if (defunct == 0)
+        _exit(0);
+    CHECK_EQ(t, waitid(P_PID, (id_t)defunct, &info, WEXITED | WNOWAIT), 0);
     setenv("TMPDIR", folder, 1);
     for (size_t i = 0; i < sizeof swaps / sizeof swaps[0]; i++)
         for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
-            put_swap(names[n], swaps[i].head, swaps[i].lives ? getpid() : gone, swaps[i].changed);
+            put_swap(names[n], swaps[i].head, swaps[i].lives ? getpid() : n ? gone : defunct, swaps[i].changed);
             snprintf(wanted, sizeof wanted, "%s/%s", folder, swaps[i].told ? names[n] : "");
             put("draft-abcdef", "a draft", 7);
             for (int chats = 0; chats < 2; chats++) {
@@ -219,6 +224,7 @@ static void what_only_vim_can_read_stays_and_is_told(struct harness *t)
             unlink(wanted);
         }
     setenv("TMPDIR", "/nonexistent", 1);
+    CHECK_EQ(t, waitpid(defunct, NULL, 0), defunct);
     put(".edit-abcdef.swp", "", 0);
     put(".edit-another.swp", "", 0);
     adopt();
