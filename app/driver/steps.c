@@ -123,7 +123,15 @@ void steps_begin_turn(struct steps *steps, uint64_t began_ns)
     steps->saving_ns = 0;
     pthread_mutex_lock(&steps->mutex);
     figures_begin_turn(&steps->figures);
+    steps->figures.turn++;
     forget_tokens(steps);
+    pthread_mutex_unlock(&steps->mutex);
+}
+
+void steps_refuse_turn(struct steps *steps)
+{
+    pthread_mutex_lock(&steps->mutex);
+    steps->figures.turn++;
     pthread_mutex_unlock(&steps->mutex);
 }
 
@@ -149,8 +157,7 @@ static void look(struct steps *steps, uint64_t now)
     const struct backend *backend = steps->backend;
     if (!steps->figures.tiers)
         return;
-    if (steps->phase != STEPS_BETWEEN)
-        figures_take_heat(&steps->figures, backend->ops->heat(backend->self));
+    figures_take_heat(&steps->figures, backend->ops->heat(backend->self), steps->phase == STEPS_BETWEEN);
     backend->ops->tiers(backend->self, steps->figures.tiers);
     steps->looked_ns = now;
 }

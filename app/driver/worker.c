@@ -487,6 +487,8 @@ static void take_turn(struct worker *worker, struct turn *turn)
     result->begun = begins;
     if (begins)
         steps_begin_turn(&worker->steps, worker->began_ns); // encoding is part of it
+    else
+        steps_refuse_turn(&worker->steps);
     note_message(worker, turn, result, code);
     result->cached_tokens = count_cached(worker, turn, result);
     uint32_t unread = timeline_unread(&worker->timeline);
@@ -809,5 +811,8 @@ size_t worker_bytes(const struct worker *worker, int32_t id, const char **bytes)
 
 bool worker_figures(struct worker *worker, struct figures *figures)
 {
-    return steps_figures(&worker->steps, figures);
+    bool known = steps_figures(&worker->steps, figures);
+    if (figures->turn != worker->sent)
+        figures_begin_turn(figures);
+    return known;
 }

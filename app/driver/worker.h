@@ -112,7 +112,8 @@ int worker_fd(const struct worker *worker);                    // readable while
 bool worker_event(struct worker *worker, struct event *event); // false: none waits
 // Another conversation begins, when no turn is under way: the turn and the conversation before are told of no more.
 void worker_begin_conversation(struct worker *worker);
-// Sums and records as of the last step, see figures_copy. A turn begins with its message.
+// Sums and records as of the last step, see figures_copy. A turn begins when it is sent, whatever is done before
+// it.
 bool worker_figures(struct worker *worker, struct figures *figures);
 // Token n of the last turn, see steps_token.
 bool worker_inspect(struct worker *worker, uint32_t n, struct step_token *token, uint32_t *count);

@@ -100,6 +100,7 @@ void figures_release(struct figures *figures)
     for (int i = 0; i < FIGURES_SUMS; i++)
         free(figures->sums[i]);
     free(figures->heat);
+    free(figures->heat_next);
     free(figures->tiers);
     *figures = (struct figures){0};
 }
@@ -126,8 +127,9 @@ static bool allocate(struct figures *figures, const struct moe_telemetry *like)
     struct figures made = {.last = make(like),
                            .under_way = make(like),
                            .heat = calloc(heat_count(like), sizeof *made.heat),
+                           .heat_next = calloc(heat_count(like), sizeof *made.heat_next),
                            .tiers = calloc(heat_count(like), sizeof *made.tiers)};
-    bool fine = made.last && made.under_way && made.heat && made.tiers;
+    bool fine = made.last && made.under_way && made.heat && made.heat_next && made.tiers;
     for (int i = 0; i < FIGURES_SUMS; i++)
         fine = (made.sums[i] = make(like)) && fine;
     for (int i = 0; i < FIGURES_SUMS && fine; i++)
@@ -135,6 +137,7 @@ static bool allocate(struct figures *figures, const struct moe_telemetry *like)
     if (fine)
         clear(made.last, like);
     memcpy(made.tallies, figures->tallies, sizeof made.tallies);
+    made.turn = figures->turn;
     made.context = figures->context;
     made.last_is_now = figures->last_is_now;
     if (fine)
@@ -216,8 +219,7 @@ bool figures_take(struct figures *figures, const struct moe_telemetry *step, boo
     assign(figures->last, step);
     figures->last_is_now = !between;
     take_into_sums(figures, step, 1, between);
-    if (!between)
-        figures_take_heat(figures, heat);
+    figures_take_heat(figures, heat, between);
     return true;
 }
 
@@ -243,10 +245,16 @@ void figures_count(struct figures *figures, const struct tally *more, bool betwe
             tally_add(&figures->tallies[i], more);
 }
 
-void figures_take_heat(struct figures *figures, const uint32_t *heat)
+void figures_take_heat(struct figures *figures, const uint32_t *heat, bool between)
 {
     if (figures->last)
-        memcpy(figures->heat, heat, heat_count(figures->last) * sizeof *heat);
+        memcpy(between ? figures->heat_next : figures->heat, heat, heat_count(figures->last) * sizeof *heat);
+}
+
+static void clear_heat(struct figures *figures, uint32_t *heat)
+{
+    if (figures->last)
+        memset(heat, 0, heat_count(figures->last) * sizeof *heat);
 }
 
 static void clear_sum(struct figures *figures, enum figures_of of)
@@ -267,9 +275,8 @@ static void take_next(struct figures *figures, enum figures_of of)
 static void clear_turn(struct figures *figures)
 {
     clear_sum(figures, FIGURES_TURN);
-    figures->last_is_now = false;
-    if (figures->last)
-        memset(figures->heat, 0, heat_count(figures->last) * sizeof *figures->heat);
+    figures->last_is_now = figures->last_is_under_way = false;
+    clear_heat(figures, figures->heat);
 }
 
 void figures_begin_turn(struct figures *figures)
@@ -279,6 +286,8 @@ void figures_begin_turn(struct figures *figures)
     take_next(figures, FIGURES_CONVERSATION);
     take_next(figures, FIGURES_PROGRAM);
     clear_sum(figures, FIGURES_NEXT);
+    figures_take_heat(figures, figures->heat_next, false);
+    clear_heat(figures, figures->heat_next);
 }
 
 void figures_begin_conversation(struct figures *figures)
@@ -287,6 +296,7 @@ void figures_begin_conversation(struct figures *figures)
     clear_sum(figures, FIGURES_NEXT);
     clear_sum(figures, FIGURES_CONVERSATION);
     clear_turn(figures);
+    clear_heat(figures, figures->heat_next);
     figures->context = 0;
 }
 
@@ -310,6 +320,7 @@ static void take_under_way(struct figures *to, const struct figures *from)
 bool figures_copy(struct figures *to, const struct figures *from)
 {
     memcpy(to->tallies, from->tallies, sizeof to->tallies);
+    to->turn = from->turn;
     to->context = from->context;
     to->last_is_now = from->last_is_now;
     to->last_is_under_way = false;
@@ -319,6 +330,7 @@ bool figures_copy(struct figures *to, const struct figures *from)
     for (int i = 0; i < FIGURES_SUMS; i++)
         assign(to->sums[i], from->sums[i]);
     memcpy(to->heat, from->heat, heat_count(from->last) * sizeof *to->heat);
+    memcpy(to->heat_next, from->heat_next, heat_count(from->last) * sizeof *to->heat_next);
     memcpy(to->tiers, from->tiers, heat_count(from->last) * sizeof *to->tiers);
     if (from->is_under_way)
         take_under_way(to, from);

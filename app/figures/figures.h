@@ -42,13 +42,15 @@ struct figures {
     // Sums by layer, without choices; `step` counts the steps and `rows` the tokens; shared_out: of one of them.
     struct moe_telemetry *sums[FIGURES_SUMS];
     struct tally tallies[FIGURES_SUMS];
-    uint32_t context; // tokens of it that are used, that of the last token of an answer included
-    uint32_t *heat;   // [n_moe_layers * n_routed_experts], uses in the turn
-    uint8_t *tiers;   // as many enum moe_tier: where the experts were when somebody looked last
+    uint32_t turn;       // how many were asked for, up to the one at hand: begun, or refused
+    uint32_t context;    // tokens of it that are used, that of the last token of an answer included
+    uint32_t *heat;      // [n_moe_layers * n_routed_experts], uses in the turn
+    uint32_t *heat_next; // as many, uses between turns: the next one's
+    uint8_t *tiers;      // as many enum moe_tier: where the experts were when somebody looked last
 };
 void figures_release(struct figures *figures);
-// The step becomes the last one and part of the sums, `between` turns or of one; `heat` is the turn's so far. False: no
-// memory, nothing changed.
+// The step becomes the last one and part of the sums, `between` turns or of one; `heat` is the turn's so far, or the
+// next one's. False: no memory, nothing changed.
 bool figures_take(struct figures *figures, const struct moe_telemetry *step, bool between, const uint32_t *heat);
 // What was read after the steps' records were made, in a record of no step: part of the same sums. Not the last one.
 void figures_settle(struct figures *figures, const struct moe_telemetry *rest, bool between);
@@ -58,7 +60,8 @@ void figures_count(struct figures *figures, const struct tally *more, bool betwe
 bool figures_look(struct figures *figures, const struct moe_telemetry *so_far, bool between);
 void figures_give_up(struct figures *figures);
 // While a step is under way: what `heat` is meanwhile. Nothing before the first step was looked at.
-void figures_take_heat(struct figures *figures, const uint32_t *heat);
+void figures_take_heat(struct figures *figures, const uint32_t *heat, bool between);
+// Also of a copy, while nobody has come to the turn that was asked for.
 void figures_begin_turn(struct figures *figures);
 void figures_begin_conversation(struct figures *figures);  // no turn of it has been yet
 uint64_t figures_on_device(const struct figures *figures); // how many experts are there

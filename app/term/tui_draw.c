@@ -230,8 +230,7 @@ static void take_figures(struct tui *tui, struct status_figures *figures)
     bool answering = talk->state == TALK_ANSWERING, known = worker_figures(talk->worker, &tui->figures);
     const struct tally none = {.policy = tui->figures.tallies[FIGURES_PROGRAM].policy};
     const struct tally *turn = &tui->figures.tallies[FIGURES_TURN];
-    // A prompt has no answer's tokens: those are of the turn before, until the worker comes to this one.
-    bool left = answering ? !talk->begun && turn->answer_steps : talk_left_figures(talk);
+    bool left = !answering && talk_left_figures(talk);
     turn = left || !turn->policy ? &none : turn;
     known = known && !left;
     const struct moe_telemetry *of = answering ? last_step(&tui->figures) : tui->figures.sums[FIGURES_TURN];

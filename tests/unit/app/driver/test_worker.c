@@ -796,6 +796,74 @@ static void figures_are_those_of_their_turn(struct harness *t)
     worker_free(worker);
 }
 
+// A backend that takes its time before it knows a prompt's tokens.
+static struct {
+    struct backend_ops ops;
+    int (*encode)(void *self, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
+                  struct moe_err *err);
+} slow;
+
+static int encode_slowly(void *self, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
+                         struct moe_err *err)
+{
+    pause_us(100000);
+    return slow.encode(self, prompt, ids, ends, err);
+}
+
+static void make_slow(struct backend *backend)
+{
+    slow.ops = *backend->ops;
+    slow.encode = slow.ops.encode;
+    slow.ops.encode = encode_slowly;
+    backend->ops = &slow.ops;
+}
+
+static uint64_t all_uses(const struct figures *figures)
+{
+    uint64_t uses = 0;
+    for (size_t i = 0; figures->last && i < (size_t)figures->last->n_moe_layers * figures->last->n_routed_experts; i++)
+        uses += figures->heat[i];
+    return uses;
+}
+
+// All figures are of a turn as soon as it is sent, whatever the worker does before it comes to it: with what the end of
+// the answer before took, and where that used experts. A turn that is refused leaves those of the last one.
+static void a_turn_begins_when_it_is_sent(struct harness *t)
+{
+    struct worker *worker = start_changed(t, "experts 2 8 2\nturn\ntext one two three\n", make_slow);
+    struct bytes answer = {0};
+    struct figures figures = {0};
+    uint64_t between = 0;
+    await_ready(t, worker);
+    post(worker, "hi", 0, 0);
+    struct turn_result *result = collect(t, worker, &answer, 0);
+    uint32_t used = result->context_used;
+    turn_result_free(result);
+    for (int tries = 0; tries < 2000 && !between; tries++) {
+        pause_us(1000);
+        between = worker_figures(worker, &figures) ? figures.sums[FIGURES_NEXT]->step : 0;
+    }
+    const struct tally *turn = &figures.tallies[FIGURES_TURN];
+    CHECK(t, between == 1 && turn->answered_tokens == 3 && all_uses(&figures) == 3 * 4);
+    post(worker, "hi", used, 0);
+    if (CHECK(t, worker_figures(worker, &figures))) {
+        CHECK(t, turn->answered_tokens == 0 && turn->answer_steps == 0 && !figures.last_is_now);
+        CHECK(t, turn->hits + turn->misses == 4 && figures.sums[FIGURES_TURN]->step == 1);
+        CHECK_EQ(t, all_uses(&figures), 4);
+    }
+    turn_result_free(collect(t, worker, &answer, 0));
+    post(worker, "hi", 1000000, 0);
+    worker_figures(worker, &figures);
+    CHECK_EQ(t, turn->answered_tokens, 0);
+    result = collect(t, worker, &answer, 0);
+    worker_figures(worker, &figures);
+    CHECK(t, !result->begun && turn->answered_tokens > 0);
+    turn_result_free(result);
+    figures_release(&figures);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
 // What is behind a stop string is neither seen nor kept, as text, tokens or rows, wherever tokens begin and end.
 static void a_stop_string_ends_the_answer(struct harness *t)
 {
@@ -975,6 +1043,7 @@ int main(int argc, char **argv)
         TEST(a_stop_keeps_what_was_there_before),
         TEST(a_cancel_is_never_lost),
         TEST(figures_are_those_of_their_turn),
+        TEST(a_turn_begins_when_it_is_sent),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -92,7 +92,7 @@ static void sums(struct harness *t)
                 figures_count(&figures, &more, between);
                 break;
             case 3:
-                figures_take_heat(&figures, heat);
+                figures_take_heat(&figures, heat, between);
                 break;
             case 4:
                 if (act > 30)
@@ -117,7 +117,7 @@ static void sums(struct harness *t)
         figures_release(&figures);
         figures_release(&copy);
     }
-    CHECK_CASES(t, &cases, 0x9fc7ac5e06c6be0d);
+    CHECK_CASES(t, &cases, 0x092fb371192450fa);
 }
 
 static void tallies(struct harness *t)
