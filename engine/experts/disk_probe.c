@@ -87,6 +87,8 @@ const char *disk_probe_doubt(const struct disk_probed *probed, uint64_t all_byte
     uint64_t a = probed->first_half, b = probed->rest;
     if (!probed->bytes_per_s)
         return "a read failed";
+    if (all_bytes < PLENTY) // however little of it came in time, some cache below us may hold it
+        return "the model is too small";
     if (probed->cached > probed->bytes / 20)
         return "it is in the page cache";
     if (probed->bytes > all_bytes / 2)

@@ -20,9 +20,9 @@ struct disk_probed {
 };
 // Reads for about a twentieth of a second, at least n_targets experts. Nothing may be under way in `flights`.
 struct disk_probed disk_probe(struct flights *flights, const struct disk_probe *probe);
-// NULL: that is the disk's speed, of files that have so many bytes of experts: hardly any of it came from the page
-// cache, no more was read than half of what there is (else some of it twice, from whatever cache there is below us),
-// and it went on as it began. Else why it is not, in a few words.
+// NULL: that is the disk's speed, of files that have so many bytes of experts: not too few for any reads, hardly any of
+// it came from the page cache, no more was read than half of what there is (else some of it twice, from whatever cache
+// there is below us), and it went on as it began. Else why it is not, in a few words.
 const char *disk_probe_doubt(const struct disk_probed *probed, uint64_t all_bytes);
 
 #endif

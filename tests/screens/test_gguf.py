@@ -244,11 +244,11 @@ def test_info_says_how_fast():
     large = told(os.path.join(ROOT, "tests", "bench", "configs", "deepseek-v3.json"), "--expert-cache", "184GB")
     same(large, ("0.087-0.61", "0.17-1.2", "a disk of 1 to 7 GB/s"))
     demo = os.path.join(ROOT, "models", "demo")
-    for asked, full in ((["8M"], "over 50"), (["all"], "no reads")):  # too small to measure a disk with, or the machine is busy
+    for asked, full in ((["8M"], "over 50"), (["all"], "no reads")):  # too small to measure a disk with, however busy the machine is
         figures = told(demo, "--expert-cache", *asked)
         same(figures[:2], ("over 50", full))
         why = re.fullmatch(r"a disk of 1 to 7 GB/s \(this one could not be measured: (.*)\)", figures[2]).group(1)
-        expect(why in ("the model is too small", "too little came in time"), why)
+        same(why, "the model is too small")
 
 
 def test_info_says_which_file_lacks_how_much():

@@ -267,6 +267,16 @@ static void a_probe_holds_or_not(struct harness *t)
     bad.bytes = 3000000; // or hardly any
     bad.cached = 0;
     CHECK_STR(t, disk_probe_doubt(&bad, all), "too little came in time");
+    bad = good; // a small model, where the readers got no processor: little of it was read, and that evenly
+    bad.bytes = 500000;
+    bad.cached = 0;
+    CHECK_STR(t, disk_probe_doubt(&bad, 2000000), "the model is too small");
+    CHECK_STR(t, disk_probe_doubt(&bad, (64 << 20) - 1), "the model is too small");
+    CHECK(t, holds(&bad, 64 << 20));
+    bad.first_half = bad.rest = 0;
+    CHECK_STR(t, disk_probe_doubt(&bad, 2000000), "the model is too small");
+    bad.cached = bad.bytes;
+    CHECK_STR(t, disk_probe_doubt(&bad, 2000000), "the model is too small");
 }
 
 // Reads that share a disk: all that are under way end together, every 18 ms.
