@@ -179,20 +179,21 @@ void keeper_save_message(struct keeper *keeper, const struct turn *turn, const s
         fail_part(keeper);
         return;
     }
-    keeper->unanswered = (struct keeper_unanswered){turn->n_turns - result->n_same, position};
+    uint32_t before = turn->n_turns > 1 ? (uint32_t)result->prompt_ends[turn->n_turns - 2] : 0;
+    keeper->unanswered = (struct keeper_unanswered){true, turn->position + before};
     keeper_save_text(keeper);
 }
 
 void keeper_leave_message(struct keeper *keeper)
 {
-    if (keeper->saved && keeper->unanswered.n_parts)
+    if (keeper->saved && keeper->unanswered.there)
         saved_cut(keeper->saved, keeper->unanswered.position);
-    keeper->unanswered.n_parts = 0;
+    keeper->unanswered.there = false;
 }
 
 void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const uint32_t *borders)
 {
-    if (!keeper->saved || !keeper->unanswered.n_parts)
+    if (!keeper->saved || !keeper->unanswered.there)
         return; // it was said why
     for (size_t i = turn->n_left; i > 0; i--)
         saved_drop(keeper->saved, turn->left[i - 1]);
@@ -253,7 +254,7 @@ bool keeper_save_answer(struct keeper *keeper, const struct turn *turn, const st
         fail_part(keeper);
         return false;
     }
-    keeper->unanswered.n_parts = 0;
+    keeper->unanswered.there = false;
     save_text_first(keeper);
     return true;
 }
@@ -414,7 +415,7 @@ void keeper_close(struct keeper *keeper)
         keeper->news.unanswered = true; // of this turn, or gone back to
         snprintf(keeper->news.name, sizeof keeper->news.name, "%s", saved_name(keeper->saved));
     }
-    keeper->unanswered.n_parts = 0;
+    keeper->unanswered.there = false;
     keeper->news.failed = keeper->unsaved || keeper->hole;
     keeper->unsaved = keeper->hole = false;
     saved_close(keeper->saved);

@@ -27,11 +27,12 @@ struct session_news {
     char text[STORE_TEXT_SIZE]; // one line for people; "": nothing to say
 };
 
-// The last of the conversation's parts on the disk, when they are messages that have no answer yet: of the turn under
-// way, or of one that came to nothing, which is still to be sent again or to be replaced.
+// The last of the conversation's parts on the disk, when it is a message that has no answer yet: of the turn under way,
+// or of one that came to nothing, which is still to be sent again or to be replaced. What was fed anew before it stays
+// the conversation's, for whatever message comes in its place.
 struct keeper_unanswered {
-    size_t n_parts;    // 0: there are none
-    uint32_t position; // of the timeline, where they begin
+    bool there;
+    uint32_t position; // of the timeline, where it begins
 };
 
 // Zero-initialise but for the first three.

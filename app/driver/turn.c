@@ -52,6 +52,21 @@ void turn_was_made(struct turn *turn, const struct part_made *made)
     turn->made[turn->n_turns - 1] = *made;
 }
 
+bool turn_was_noted(struct turn *turn, const struct tok_ids *ids)
+{
+    struct turn_noted *noted = &turn->noted;
+    struct tok_err err;
+    uint32_t *grown = realloc(noted->ends, (noted->n + 1) * sizeof *grown);
+    if (!grown)
+        return false;
+    noted->ends = grown;
+    for (size_t i = 0; i < ids->count; i++)
+        if (tok_ids_append(&noted->ids, ids->ids[i], &err))
+            return false;
+    grown[noted->n++] = (uint32_t)noted->ids.count;
+    return true;
+}
+
 bool turn_leaves(struct turn *turn, uint32_t part)
 {
     uint32_t *grown = realloc(turn->left, (turn->n_left + 1) * sizeof *grown);
@@ -72,6 +87,8 @@ void turn_free(struct turn *turn)
     free(turn->made);
     free(turn->left);
     tok_ids_release(&turn->known);
+    tok_ids_release(&turn->noted.ids);
+    free(turn->noted.ends);
     turn_result_free(turn->result);
     free(turn);
 }
@@ -146,12 +163,13 @@ int turn_reopen(struct turn *turn, const struct backend *backend, struct moe_err
 
 size_t turn_same(const struct turn *turn, const struct saved *saved, const struct turn_result *result)
 {
+    const struct turn_noted *noted = &turn->noted;
     size_t n = 0, same = 0;
-    while (same < turn->known.count && same < result->prompt.count && turn->known.ids[same] == result->prompt.ids[same])
+    while (same < noted->ids.count && same < result->prompt.count && noted->ids.ids[same] == result->prompt.ids[same])
         same++;
-    while (same && n < 2 && result->prompt_ends[n] <= same && result->prompt_ends[n] == turn->known_ends[n])
+    while (same && n < noted->n && result->prompt_ends[n] <= same && result->prompt_ends[n] == noted->ends[n])
         n++;
-    bool saved_too = !saved || manifest_tokens(saved_manifest(saved)) >= turn->position + turn->known.count;
+    bool saved_too = !saved || manifest_tokens(saved_manifest(saved)) >= turn->position + noted->ids.count;
     return saved_too ? n : 0;
 }
 

@@ -31,6 +31,14 @@ static inline bool turn_parts_end_with(const struct turn_parts *parts, int64_t n
     return parts->count && number == (int64_t)parts->first + parts->count - 1;
 }
 
+// The first turns of a request that have parts on the disk already, one after the other, whether the engine has them or
+// not: what is fed as they were stays there once.
+struct turn_noted {
+    struct tok_ids ids;
+    uint32_t *ends; // how many of those reach to the end of each turn
+    size_t n;
+};
+
 // A turn to answer. Made by turn_new and turn_add (which copies), owned by the worker once it is sent.
 struct turn {
     uint32_t position; // the timeline is cut back to here first; 0 begins anew
@@ -40,11 +48,11 @@ struct turn {
     int32_t last_id;
     uint32_t unanswered; // of that message's tokens, where nobody has answered it: to read them is not to do so again
     enum think think;
-    struct tok_ids known;   // ids of the timeline from `position` on: as far as the turns come to the same, they stay
-    uint32_t known_ends[2]; // of the exchange that they are, how many reach to the end of each turn
-    uint32_t number;        // of its first part on the disk; those of its other turns and of the answer follow
-    uint32_t *left;         // parts that are fed otherwise now, each after the one that it follows: forgotten, unless
-    size_t n_left;          // others follow them
+    struct tok_ids known; // ids of the timeline from `position` on: as far as the turns come to the same, they stay
+    struct turn_noted noted;
+    uint32_t number; // of its first part on the disk; those of its other turns and of the answer follow
+    uint32_t *left;  // parts that are fed otherwise now, each after the one that it follows: forgotten, unless
+    size_t n_left;   // others follow them
     // Parts of an earlier try of this message: forgotten once this one is noted, unless others follow them.
     struct turn_parts instead;
     bool tokens; // EVENT_TOKEN for each
@@ -58,6 +66,8 @@ struct turn {
 struct turn *turn_new(void);                                                           // NULL: no memory
 bool turn_add(struct turn *turn, enum tok_role role, const char *text, size_t length); // false: no memory
 void turn_was_made(struct turn *turn, const struct part_made *made);                   // of the one that was added last
+// The turn that was added last, and so each before it, has a part on the disk, with those ids. False: no memory.
+bool turn_was_noted(struct turn *turn, const struct tok_ids *ids);
 bool turn_leaves(struct turn *turn, uint32_t part); // adds to `left`; false: no memory
 void turn_free(struct turn *turn);
 
@@ -91,7 +101,7 @@ struct turn_result {
     struct tok_ids prompt; // as fed; the first prompt_ends[i] of them reach to the end of turn i
     size_t *prompt_ends;
     size_t n_prompt_ends;
-    size_t n_same;         // the first of the turns that were known, and whose parts stay as they are
+    size_t n_same;         // the first of the turns that come to what was noted, and whose parts stay as they are
     struct tok_ids answer; // with the id that closes it
     uint64_t asked;        // when the turn began, in seconds since 1970
     struct part_made made; // the answer's
@@ -111,8 +121,8 @@ size_t turn_closing(const struct backend *backend, bool raw, const struct tok_se
 size_t turn_answer_room(const struct backend *backend, bool raw, enum think think);
 // As the worker goes through a turn. Fills result->prompt and its ends. Returns 0 or a code with result->err.
 int turn_encode(const struct turn *turn, const struct backend *backend, struct turn_result *result);
-// The first of the turns that come to the same as what is known to be there, on the disk (NULL: none), too: their parts
-// stay.
+// The first of the turns that come to the same as what was noted of them and is on the disk (NULL: none) still: their
+// parts stay.
 size_t turn_same(const struct turn *turn, const struct saved *saved, const struct turn_result *result);
 // How many of the prompt's ids from `there` on stay what they are when a template leaves this answer's thinking out of
 // the next turn: those before what opens it. 0: no other number than all.

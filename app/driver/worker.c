@@ -441,9 +441,10 @@ static void tell_unsaved(struct worker *worker)
 static void note_message(struct worker *worker, const struct turn *turn, struct turn_result *result, int code)
 {
     struct saved *saved = worker->keeper.saved;
-    result->n_same = code == 0 ? turn_same(turn, saved, result) : 0;
+    bool encoded = (code == 0 || code == MOE_CANCELLED) && result->n_prompt_ends;
+    result->n_same = encoded ? turn_same(turn, saved, result) : 0;
     result->instead = turn->instead;
-    result->noted = (code == 0 || code == MOE_CANCELLED) && result->n_prompt_ends && turn_has_room(turn, result);
+    result->noted = encoded && turn_has_room(turn, result);
     if (saved && turn->again && code == 0)
         keeper_leave_answer(&worker->keeper, turn->position);
     if (saved && result->noted) {

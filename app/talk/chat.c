@@ -343,12 +343,11 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
     chat->was_think = chat->fed_think;
     if (chat->about.begins_anew && chat->think != chat->fed_think)
         forget_fed(chat, 0);
+    chat->held = first_unfed(chat);
     bool known = true;
     size_t first = first_changed(chat);
-    for (size_t i = first; i + 1 < chat->n_turns; i++) {
+    for (size_t i = first; i + 1 < chat->n_turns; i++)
         known = known && copy_ids(&turn->known, chat->turns[i].ids.ids, chat->turns[i].ids.count);
-        turn->known_ends[i - first] = (uint32_t)turn->known.count;
-    }
     forget_fed(chat, first);
     turn->position = chat_position(chat);
     turn->think = chat->fed_think = chat->think;
@@ -357,10 +356,13 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
         turn->instead = chat->tried;
     for (size_t i = 0; i < chat->n_others && known; i++)
         known = chat->others[i].role != TOK_SYSTEM || turn_leaves(turn, (uint32_t)chat->others[i].number);
+    bool noted = !otherwise;
     for (size_t i = first_unfed(chat); i < chat->n_turns && known; i++) {
         const struct chat_turn *unfed = &chat->turns[i];
+        noted = noted && unfed->number != PART_NONE && (unfed->ids.count || !unfed->text.length);
         known = turn_add(turn, unfed->role, unfed->text.data, unfed->text.length) &&
-                (unfed->number == PART_NONE || otherwise || turn_leaves(turn, (uint32_t)unfed->number));
+                (unfed->number == PART_NONE || otherwise || turn_leaves(turn, (uint32_t)unfed->number)) &&
+                (!noted || turn_was_noted(turn, &unfed->ids));
         const struct part_made made = made_as(unfed, unfed->number != PART_NONE && !otherwise);
         if (known)
             turn_was_made(turn, &made);
@@ -536,6 +538,8 @@ static bool keep_tried(struct chat *chat, const struct turn_result *result)
         keep_aside(chat, &tried);
     }
     chat->tried = (struct turn_parts){chat->asked + (uint32_t)same, (uint32_t)(result->n_prompt_ends - same)};
+    size_t held = chat->held > first ? chat->held : first; // of what stays, what the engine does not have yet
+    chat->tried_unfed = same && held < first + same ? chat->turns[held].number : (int64_t)chat->tried.first;
     return chat_go(chat, after);
 }
 

@@ -58,6 +58,7 @@ struct chat {
     bool resends;         // what was sent before is sent again: chat_take_last
     // The last one that was noted and came to nothing: so many parts from that number on, which end with it.
     struct turn_parts tried;
+    int64_t tried_unfed; // the first turn on the way to it that is not fed: it may have come with an earlier try
     // As the model's template has it, and the face's to set: what becomes of thinking in turns that follow.
     struct tok_template_about about;
     enum think think;     // the next answer's
@@ -65,6 +66,7 @@ struct chat {
     // Before the request under way, which may leave all as it was: so many turns fed, and how; and one more than the
     // number of a last message without an answer, whose place it takes: 0: there was none.
     size_t was_fed;
+    size_t held; // as was_fed, but for another way of thinking, for which all is fed anew
     enum think was_think;
     int64_t left;
     struct chat_place back; // where it stands again if that has no room

@@ -266,13 +266,12 @@ static bool go(struct chat *chat, int64_t number)
     }
     for (size_t i = same; fine && i < n; i++)
         chat->turns[chat->n_turns++] = take(chat, way[i]);
-    // A message that came to nothing is fed when it is sent again, and what was first fed with it, too.
-    const struct turn_parts *tried = &chat->tried;
-    bool waits = fine && turn_parts_end_with(tried, chat->turns[n - 1].number);
+    // A message that came to nothing is fed when it is sent again, and what was to be fed with it, too.
+    bool waits = fine && turn_parts_end_with(&chat->tried, chat->turns[n - 1].number);
     bool fed = fine;
     for (size_t i = 0; fine && i < n; i++) {
         struct chat_turn *turn = &chat->turns[i];
-        fed = fed && (turn->ids.count || !turn->text.length) && !(waits && turn->number >= (int64_t)tried->first);
+        fed = fed && (turn->ids.count || !turn->text.length) && !(waits && turn->number >= chat->tried_unfed);
         end += (uint32_t)turn->ids.count;
         turn->end = fed ? end : 0;
     }

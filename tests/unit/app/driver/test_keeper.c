@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 
+#include "app/talk/chat.h"
 #include "tests/store_rig.h"
 
 // An engine that takes its time, where it is told to, with what an answer leaves to be fed.
@@ -592,6 +593,76 @@ static void what_waits_is_read_once(struct harness *t)
     }
 }
 
+// As the chat does; with `stops`, stopped while it is read.
+static void say(struct harness *t, struct worker *worker, struct chat *chat, const char *text, bool stops)
+{
+    struct event event = {0};
+    worker_send(worker, chat_request(chat, text, strlen(text)));
+    while (next_event(worker, &event) && event.kind != EVENT_DONE) {
+        if (stops && event.kind == EVENT_PROGRESS)
+            worker_cancel(worker);
+        event_release(&event);
+    }
+    if (!CHECK_EQ(t, event.kind, EVENT_DONE))
+        return;
+    CHECK(t, event.result->noted && event.result->kept == !stops);
+    CHECK(t, chat_accept(chat, event.result, &event.result->text));
+    event_release(&event);
+}
+
+// What is fed anew together with a message, all behind a new system message or an answer without its thinking, is on
+// the disk once, however often the message is stopped, sent again or replaced: what branches begin with they share.
+static void what_is_fed_anew_is_saved_once(struct harness *t)
+{
+    static const char *const stopped[] = {"a cat", "a dog", "a dog", "a fox"}; // one is sent again
+    static const char turns[] = "turn\ntext <think>h</think>one\nturn\ntext <think>h</think>two\n"
+                                "turn\nprefill 100\nturn\nprefill 100\nturn\nprefill 100\nturn\nprefill 100\n"
+                                "turn\ntext three\n";
+    for (size_t thinks = 0; thinks < 2; thinks++) {
+        char root[64], script[300];
+        struct store store = rig_store(root);
+        struct saved_content content;
+        struct store_error error;
+        struct session_news news;
+        struct chat chat = {.about.forgets = thinks};
+        snprintf(script, sizeof script, "%s%s", thinks ? "thinks\n" : "", turns);
+        struct worker *worker = start(t, script);
+        await_ready(t, worker);
+        save_from_now_on(t, worker, &store);
+        say(t, worker, &chat, "hi", false);
+        say(t, worker, &chat, "you", false);
+        // With thinking the last exchange is fed otherwise, without it.
+        const size_t fed = thinks ? 4 : 5, before = thinks ? 2 : 4;
+        CHECK(t, thinks || chat_set_system(&chat, "You are a pirate.", 17));
+        for (size_t i = 0; i < 4; i++) {
+            say(t, worker, &chat, stopped[i], true);
+            CHECK(t, chat_waits(&chat) && !chat.turns[fed - 1].end); // the engine does not have it
+            CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
+            CHECK_EQ(t, content.n_parts, fed + 1);
+            CHECK_EQ(t, content.n_others, before + (i < 2 ? i : i - 1));
+            CHECK_EQ(t, content.n_others, chat.n_others);
+            saved_content_release(&content);
+        }
+        say(t, worker, &chat, "who", false);
+        CHECK(t, worker_finish_session(worker, &news) && !news.failed);
+        CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
+        CHECK(t, content.n_others == before + 3 && chat.n_others == before + 3);
+        if (CHECK(t, content.n_parts == fed + 2 && chat.n_turns == fed + 2)) {
+            CHECK_STR(t, content.parts[fed + 1].text.data, "three");
+            CHECK_EQ(t, manifest_rows(&content.manifest), manifest_tokens(&content.manifest));
+            CHECK_EQ(t, chat_position(&chat), manifest_tokens(&content.manifest));
+            for (size_t i = 0; i < fed + 2; i++)
+                CHECK_EQ(t, chat.turns[i].number, content.parts[i].number);
+            for (size_t i = before; i < before + 3 && i < content.n_others; i++)
+                CHECK_EQ(t, content.others[i].after, content.parts[fed - 1].number);
+        }
+        saved_content_release(&content);
+        chat_release(&chat);
+        worker_free(worker);
+        rig_clean(root);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
@@ -607,6 +678,7 @@ int main(int argc, char **argv)
         TEST(logits_come_from_the_disk),
         TEST(what_is_fed_otherwise_is_forgotten),
         TEST(what_waits_is_read_once),
+        TEST(what_is_fed_anew_is_saved_once),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
