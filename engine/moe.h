@@ -480,7 +480,7 @@ struct moe_feed {
     uint32_t borders[MOE_BORDERS]; // positions within them at which states are kept, too; 0: none
     moe_row_fn *on_row;            // NULL: the head runs at the last position only
     moe_hidden_fn *on_hidden;      // NULL: states stay on the device
-    moe_progress_fn *progress; // often; `done`: finished groups, and of this one as of moe_session_held. May be NULL
+    moe_progress_fn *progress; // often; `done`: finished groups, and of this one moe_session_held_tokens. May be NULL
     void *context;
 };
 
@@ -512,6 +512,7 @@ bool moe_session_is_cancelled(const moe_session *session); // any thread
 // they are half of it. Anything else that is fed, restored or cut before it lets go of it. Its tokens times the share
 // of their way that is done; 0: nothing is held. While a prompt is read, of the group under way.
 double moe_session_held(const moe_session *session);
+uint32_t moe_session_held_tokens(const moe_session *session); // rounded down: progress, counts and records have these
 void moe_session_resume(moe_session *session);
 
 // Puts back logits, vocab_size floats, that moe_session_logits once gave after the same tokens: kept from before the
@@ -642,8 +643,8 @@ struct moe_choice {
 struct moe_telemetry {
     uint64_t step; // counts the session's from 1
     uint32_t position;
-    uint32_t rows; // tokens whose work was done in it: of a group that was stopped as many as moe_session_held has,
-                   // rounded; those that are left are of the step that goes on there
+    uint32_t rows; // tokens whose work was done in it: of a group that was stopped as many as
+                   // moe_session_held_tokens has; those that are left are of the step that goes on there
     bool decode;
     bool shared_out; // ns of attention, router, experts, copies and head are estimates: one time was measured for all,
                      // and parted as an earlier token's was

@@ -63,7 +63,7 @@ struct backend_ops {
     // Progress goes to open's. borders, [MOE_BORDERS]: places that the timeline can be cut to, as moe_feed's. NULL:
     // none.
     int (*prefill)(void *self, const int32_t *ids, size_t count, const uint32_t *borders, struct moe_err *err);
-    double (*held)(void *self); // as moe_session_held
+    uint32_t (*held)(void *self); // as moe_session_held_tokens
     int (*decode)(void *self, int32_t id, struct moe_err *err);
     int (*start_sampling)(void *self, const struct sampling *sampling, struct moe_err *err);
     int32_t (*sample)(void *self, const int32_t *recent, size_t n_recent); // all ids so far; -1: no finite logit

@@ -432,7 +432,7 @@ static int fake_decode(void *self, int32_t id, struct moe_err *err)
     return 0;
 }
 
-static double fake_held(void *self)
+static uint32_t fake_held(void *self)
 {
     (void)self;
     return 0; // its groups are tokens

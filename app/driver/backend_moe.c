@@ -244,9 +244,9 @@ static int real_prefill(void *self, const int32_t *ids, size_t count, const uint
     return moe_session_prefill(real->session, &feed, err);
 }
 
-static double real_held(void *self)
+static uint32_t real_held(void *self)
 {
-    return moe_session_held(((struct real *)self)->session);
+    return moe_session_held_tokens(((struct real *)self)->session);
 }
 
 static int real_decode(void *self, int32_t id, struct moe_err *err)

@@ -251,7 +251,7 @@ static void look_meanwhile(struct steps *steps)
     const struct moe_telemetry *so_far = backend->ops->so_far(backend->self);
     if (so_far)
         free(end_at(steps, from_to(so_far->total_ns, so_far->ended_ns < now ? so_far->ended_ns : now)));
-    uint32_t held = so_far ? (uint32_t)(backend->ops->held(backend->self) + 0.5) : 0;
+    uint32_t held = so_far ? backend->ops->held(backend->self) : 0;
     pthread_mutex_lock(&steps->mutex);
     if (so_far) // without memory it is not told before it has ended
         figures_look(&steps->figures, so_far, steps->phase == STEPS_BETWEEN);

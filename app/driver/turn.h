@@ -96,7 +96,7 @@ struct turn_result {
     bool rereading;        // of the conversation itself, whose tokens were not there
     uint32_t to_read;      // those, or the tokens of the prompt behind the conversation
     uint32_t read_tokens;  // of those: they need not be computed again
-    double held_tokens;    // beyond those: so much of the others' work need not be done again
+    uint32_t held_tokens;  // beyond those: so many tokens' worth of the others' work need not be done again
     size_t answer_room;    // see turn_answer_room
     struct tok_ids prompt; // as fed; the first prompt_ends[i] of them reach to the end of turn i
     size_t *prompt_ends;

@@ -259,7 +259,7 @@ static void say_full(struct talk *talk, const struct turn_result *result, const 
 static void say_reason(struct talk *talk, const struct turn_result *result)
 {
     bool fed = chat_last_is_fed(&talk->chat); // the message stays where it is, as it was there before
-    uint64_t read = (uint64_t)(result->read_tokens + result->held_tokens); // as progress has it
+    uint64_t read = (uint64_t)result->read_tokens + result->held_tokens; // as progress has it
     bool stays = fed || result->noted;
     const char *back = fed ? "" : stays ? "the message stays, " : "message taken back, ";
     const char *again = stays ? "answers it" : "sends it again", *edit = fed ? "" : ", /edit changes it";

@@ -126,7 +126,7 @@ static void leave_group(moe_session *session, const struct pass *pass, const str
     const struct stream_reach *reach = &session->stream.reach;
     bool shown = feed->on_row || feed->on_hidden;
     if (code == MOE_CANCELLED && !pass->decode && !shown && (reach->layer || reach->rows)) {
-        uint32_t worth = (uint32_t)(stream_worth(reach, pass->rows, &session->model->package.shape) + 0.5);
+        uint32_t worth = stream_tokens(reach, pass->rows, &session->model->package.shape);
         worth = worth < counted ? counted : worth;
         count_tokens(session, worth - counted);
         held_group_keep(&session->held, pass, feed->ids + (pass->position - feed->position), &session->snapshots);

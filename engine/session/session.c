@@ -244,10 +244,19 @@ int moe_session_truncate(moe_session *session, uint32_t length, struct moe_err *
     return MOE_OK;
 }
 
+static uint32_t rows_held(const moe_session *session)
+{
+    return session->under_way ? session->under_way : session->held.rows;
+}
+
 double moe_session_held(const moe_session *session)
 {
-    uint32_t rows = session->under_way ? session->under_way : session->held.rows;
-    return stream_worth(&session->stream.reach, rows, &session->model->package.shape);
+    return stream_worth(&session->stream.reach, rows_held(session), &session->model->package.shape);
+}
+
+uint32_t moe_session_held_tokens(const moe_session *session)
+{
+    return stream_tokens(&session->stream.reach, rows_held(session), &session->model->package.shape);
 }
 
 void moe_session_cancel(moe_session *session)
@@ -275,7 +284,7 @@ const struct moe_telemetry *moe_session_telemetry(const moe_session *session)
 // step has counted.
 static uint32_t count_under_way(const moe_session *session)
 {
-    uint32_t worth = session->under_way ? (uint32_t)(moe_session_held(session) + 0.5) : 0;
+    uint32_t worth = session->under_way ? moe_session_held_tokens(session) : 0;
     return worth > session->held.counted ? worth - session->held.counted : 0;
 }
 

@@ -116,8 +116,8 @@ void observer_progress(const struct observer *o, uint64_t tokens)
 // Says how far the prompt is: what a cancel would leave of it, so that both are told by one measure.
 static void report_reach(const struct observer *o, const struct stream *stream)
 {
-    double worth = stream_worth(&stream->reach, o->pace.rows, o->shape);
-    report_pace(o, o->pace.position - o->feed.position + (uint64_t)worth);
+    uint64_t before = o->pace.position - o->feed.position;
+    report_pace(o, before + stream_tokens(&stream->reach, o->pace.rows, o->shape));
 }
 
 // ---- Stages ----

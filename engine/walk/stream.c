@@ -15,6 +15,11 @@ double stream_worth(const struct stream_reach *reach, uint32_t rows, const struc
     return rows * layers / shape->n_layers;
 }
 
+uint32_t stream_tokens(const struct stream_reach *reach, uint32_t rows, const struct shape *shape)
+{
+    return (uint32_t)stream_worth(reach, rows, shape);
+}
+
 const struct residual *residual_of(const struct shape *shape)
 {
     return shape->hyper.n_streams ? &residual_hyper : shape->bank_every ? &residual_bank : &residual_plain;

@@ -28,6 +28,8 @@ struct stream_reach {
 };
 // How many tokens' worth of the way of a group of so many rows is done: never falls as the group goes on.
 double stream_worth(const struct stream_reach *reach, uint32_t rows, const struct shape *shape);
+// The same in whole tokens, rounded down: whatever is told of it has these.
+uint32_t stream_tokens(const struct stream_reach *reach, uint32_t rows, const struct shape *shape);
 
 struct stream_options {
     gpu *gpu;

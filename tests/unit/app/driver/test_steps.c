@@ -42,7 +42,7 @@ static const struct moe_telemetry *so_far(void *self)
     return so_far->layers ? so_far : NULL;
 }
 
-static double held(void *self)
+static uint32_t held(void *self)
 {
     const struct played *played = self;
     return played->so_far.layers ? played->so_far.rows : played->held;

@@ -214,8 +214,10 @@ static void worth_grows_with_the_way(struct harness *t)
         double layers;
     } ways[] = {{{0, 0, 0}, 0},     {{0, 5, 0}, 0.5}, {{1, 0, 0}, 1}, {{1, 5, 0}, 1.25}, {{1, 10, 0}, 1.5},
                 {{1, 10, 4}, 1.75}, {{3, 10, 8}, 4},  {{4, 0, 0}, 4}, {{5, 3, 2}, 4}};
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         CHECK(t, fabs(stream_worth(&ways[i].reach, 10, &shape) - 10 * ways[i].layers / 4) < 1e-12);
+        CHECK_EQ(t, stream_tokens(&ways[i].reach, 10, &shape), (uint32_t)(10 * ways[i].layers / 4));
+    }
     CHECK(t, stream_worth(&(struct stream_reach){1, 0, 4}, 0, &shape) == 0);
 }
 

@@ -268,7 +268,7 @@ static void a_stopped_step_leaves_what_it_did(struct harness *t)
     const struct moe_telemetry *step = moe_session_telemetry(o.session);
     if (!CHECK(t, step && step->stopped && step->choices == NULL && step->total_ns > 0))
         return;
-    CHECK_EQ(t, step->rows, (uint32_t)(moe_session_held(o.session) + 0.5));
+    CHECK_EQ(t, step->rows, (uint32_t)moe_session_held(o.session));
     uint64_t number = step->step, bytes = bytes_of(step);
     CHECK(t, bytes > 0 && bytes <= moe_session_stats(o.session).bytes_read);
     moe_session_resume(o.session);
@@ -309,9 +309,9 @@ static void look_at_step(void *context, const struct moe_progress *progress)
     if (!so_far)
         return;
     uint64_t uses = uses_of(so_far), bytes = bytes_of(so_far);
-    uint32_t worth = (uint32_t)(moe_session_held(looks->session) + 0.5);
+    uint32_t worth = (uint32_t)moe_session_held(looks->session);
     looks->wrong |= so_far->step != 1 || so_far->decode || so_far->choices || sum_ns(so_far) != so_far->total_ns;
-    looks->wrong |= so_far->rows != worth || stats.prefilled_tokens != worth || worth < progress->done;
+    looks->wrong |= so_far->rows != worth || stats.prefilled_tokens != worth || worth != progress->done;
     looks->wrong |= stats.prefill_ns < so_far->total_ns || bytes > stats.bytes_read;
     looks->wrong |= uses < looks->uses || bytes < looks->bytes || so_far->total_ns < looks->ns;
     looks->wrong |= so_far->rows < looks->tokens;
