@@ -40,15 +40,26 @@ static void put_row(struct cells *cells, int row, char values[N_COLUMNS][FORMAT_
     }
 }
 
-// In a few columns.
-static void count_words(char out[FORMAT_SIZE], uint64_t count)
+// In so many columns, 4 or more: all figures, or "123k", "1.235M" with as many as there is room for, two or more.
+static void count_words(char out[FORMAT_SIZE], uint64_t count, int room)
 {
-    if (count < 100000)
-        snprintf(out, FORMAT_SIZE, "%" PRIu64, count);
-    else if (count < 100000000)
-        snprintf(out, FORMAT_SIZE, "%.1fM", (double)count / 1e6);
-    else
-        snprintf(out, FORMAT_SIZE, "%.0fM", (double)count / 1e6);
+    double value = (double)count;
+    if (snprintf(out, FORMAT_SIZE, "%" PRIu64, count) <= room)
+        return;
+    for (const char *unit = "kMGTPE"; *unit; unit++) {
+        value /= 1000;
+        if (value >= 999.5) // that would be 1000 of them
+            continue;
+        for (int places = 3; places >= 0; places--)
+            if (snprintf(out, FORMAT_SIZE, "%.*f%c", places, value, *unit) <= room)
+                return;
+    }
+}
+
+// A space is before it.
+static int room_in(enum column column)
+{
+    return table[column].width - 1;
 }
 
 // A layer's, or those of all.
@@ -58,10 +69,10 @@ static void put_tally(struct cells *cells, int row, const char *name, const stru
     static const enum column of[MOE_ORIGINS] = {DEVICE, HOST, AHEAD, LATE, MISSED};
     snprintf(values[LAYER], FORMAT_SIZE, "%s", name);
     for (int origin = 0; origin < MOE_ORIGINS; origin++)
-        count_words(values[of[origin]], tally->from[origin]);
+        count_words(values[of[origin]], tally->from[origin], room_in(of[origin]));
     if (!shows(cells->columns, LATE)) // as a miss is counted elsewhere
-        count_words(values[MISSED], tally->from[MOE_FROM_DISK] + tally->from[MOE_FROM_LATE]);
-    count_words(values[WASTED], tally->wasted);
+        count_words(values[MISSED], tally->from[MOE_FROM_DISK] + tally->from[MOE_FROM_LATE], room_in(MISSED));
+    count_words(values[WASTED], tally->wasted, room_in(WASTED));
     format_bytes(values[READ], FORMAT_SIZE, tally->bytes_read);
     format_bytes(values[DISK], FORMAT_SIZE, tally->bytes_read - tally->bytes_cached);
     format_bytes(values[COPIED], FORMAT_SIZE, tally->bytes_copied);

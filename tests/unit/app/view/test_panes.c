@@ -301,7 +301,25 @@ static void pane_adds_up(struct harness *t)
     CHECK_STR(t, row_text(&cells, 0),
               "layer       device  host ahead late missed wasted     read     disk   copied   waited");
     CHECK_STR(t, row_text(&cells, 1),
-              "15            1.2M 4000M     3    1      2      0  1.00 MB   600 KB  7.00 KB  1.500 s");
+              "15          1.235M 4.00G     3    1      2      0  1.00 MB   600 KB  7.00 KB  1.500 s");
+    // All figures where there is room for them, with a space before them; else as many as there is room for.
+    struct moe_layer_record *full = &turn_layers[14];
+    full->n_from[MOE_FROM_DEVICE] = full->n_from[MOE_FROM_DISK] = 999999;
+    full->n_from[MOE_FROM_HOST] = full->n_from[MOE_FROM_PREFETCH] = 99999;
+    full->n_from[MOE_FROM_LATE] = 9999;
+    full->wasted = 123456;
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 1),
+              "15          999999 99999 99999 9999 999999 123456  1.00 MB   600 KB  7.00 KB  1.500 s");
+    full->n_from[MOE_FROM_DEVICE] = 1000000;
+    full->n_from[MOE_FROM_HOST] = 100000;
+    full->n_from[MOE_FROM_PREFETCH] = 12345678;
+    full->n_from[MOE_FROM_LATE] = 12345;
+    full->n_from[MOE_FROM_DISK] = 123456789;
+    full->wasted = 999950000; // it is never 1000M
+    pane_draw(&cells, &figures);
+    CHECK_STR(t, row_text(&cells, 1),
+              "15          1.000M  100k 12.3M  12k 123.5M 1.000G  1.00 MB   600 KB  7.00 KB  1.500 s");
     make_sums(turn_layers, 1);
     cells_resize(&cells, 13, 30);
     pane_draw(&cells, &figures);
