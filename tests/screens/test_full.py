@@ -1800,6 +1800,16 @@ def test_vi_keys():
     leave(s)
 
 
+def test_ctrl_d_in_a_draft_of_vi_sends_it():
+    """As in a shell: readline has it so."""
+    s = chat("turn\necho\nturn\necho\n", env=environment(INPUTRC=vi_inputrc("vi-eof"), **XTERM))
+    s.keys("one\x04", lambda t: "you \u203a one" in t.text() and IDLE in t.text())
+    s.keys("two\x1b", "> two")
+    time.sleep(0.2)  # else Esc begins a key
+    s.keys("\x04", lambda t: "you \u203a two" in t.text() and IDLE in t.text())
+    leave(s)
+
+
 def test_vi_begins_in_insert_mode_behind_ctrl_c():
     """As bash does. A draft that stays, as what stops is an answer, stays in its mode."""
     env = environment(INPUTRC=vi_inputrc("vi-interrupt", SHOWS_MODE), **XTERM)
