@@ -732,6 +732,11 @@ static void tell_of_paste(struct tui *tui, const struct input_item *item)
         tui_notice(tui, "%s%s", burst, left_out);
 }
 
+static bool has_lines(const struct input_item *item)
+{
+    return memchr(item->bytes, '\n', item->length) || memchr(item->bytes, '\r', item->length);
+}
+
 void tui_take_input(void *context, const struct input_item *item)
 {
     struct tui *tui = context;
@@ -761,7 +766,7 @@ void tui_take_input(void *context, const struct input_item *item)
         break;
     case INPUT_BURST:
     case INPUT_PASTE:
-        if (tui->mode == MODE_FOUND)
+        if (tui->mode == MODE_FOUND || (tui->mode == MODE_SEARCH && has_lines(item))) // no words to search for
             tui_end_search(tui);
         if (tui->mode == MODE_WRITE) // it is looked at where it goes
             tui->help_open = false;

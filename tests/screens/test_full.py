@@ -1659,6 +1659,24 @@ def test_a_page_eats_nothing_that_came_with_its_command():
     leave(s)
 
 
+def test_lines_pasted_into_a_search_are_the_draft():
+    """One line is words to search for; several are none, and Esc would take them."""
+    s = chat("turn\necho\n")
+    s.keys("before ", "> before")
+    s.keys("\x1b/", "search")
+    s.keys("\x1b[200~one line\x1b[201~", "one line")
+    s.keys("\x1b[200~first of three\rsecond\rthird\x1b[201~", lambda t: "> before first of three\n  second\n  third" in t.text() and "search" not in t.text())
+    s.keys("\x15\x15\x15", "")
+    s.send("\x1b[1;5H\x15" + "\x7f" * 60)
+    s.until("> Send a message")
+    s.keys("/help\r", "q closes")
+    time.sleep(0.15)
+    s.keys("/", "Esc ends the search")
+    s.keys("\x1b[200~some\rlines\x1b[201~", lambda t: "> some\n  lines" in t.text() and "q closes" not in t.text())
+    s.keys("\r", lambda t: "you \u203a some\n" in t.text())
+    leave(s)
+
+
 def test_a_page_leaves_the_draft_alone():
     """Over a draft, and during an answer, the keys are the page's, and what was typed is there when it closes."""
     s = chat("turn\ntext first part\nhang\nturn\necho\n", rows=16)
