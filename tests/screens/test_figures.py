@@ -435,8 +435,9 @@ def test_the_disk_is_the_disk():
 
         for text in ("And then?", "hello there"):
             moved, told, read = turn(text)
-            # a block of the file system's own may be missing, which is then the disk's, or a page of the program's
-            expect(read > 100 * EXPERT and told <= 1.006 * moved < 8 * EXPERT and told < EXPERT, "all is in the page cache: %d, %d" % (moved, told))
+            # a block of the file system's own may be missing, which is then the disk's, or a page of the program's; and one
+            # may have come between the turns
+            expect(read > 100 * EXPERT and told <= 1.006 * moved + 8192 and moved < 8 * EXPERT and told < EXPERT, "all is in the page cache: %d, %d" % (moved, told))
             expect(moved or s.row()["token"][0] == 0, s.text())
         forget(copy)
         moved, told, read = turn("And then?")
