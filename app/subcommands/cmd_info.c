@@ -258,7 +258,7 @@ static void print_memory(const struct moe_description *about, const struct figur
     print_conversation(about);
     if (!*figures->refused) {
         const struct moe_cache_plan *plan = &figures->plan;
-        struct context_figures context = {plan->context, about->max_position_embeddings, plan->row_bytes, 0};
+        struct context_figures context = {plan->context, about->max_position_embeddings, plan->row_bytes, 0, 0};
         printf("; %s", plan_context(words, sizeof words, &context));
     }
     fputc('\n', stdout);

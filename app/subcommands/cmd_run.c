@@ -219,7 +219,7 @@ static void print_json(struct run *run, const struct turn_result *result)
 static void report_full(const struct run *run, const struct turn_result *result)
 {
     const char *full = *result->err.text ? result->err.text : "the context is full";
-    struct context_figures context = {run->info.max_context, run->info.context_limit, 0, 0};
+    struct context_figures context = {.context = run->info.max_context, .limit = run->info.context_limit};
     char limit[PLAN_LIMIT_SIZE];
     if (!*plan_limit(limit, &context)) {
         report("%s; --context N makes more room, up to the model's limit", full);
@@ -314,7 +314,8 @@ static void say_plan(const struct run *run)
     if (run->progress.out)
         report("%s", plan_words(words, sizeof words, &run->info.cache));
     struct context_figures context = {run->info.max_context, run->info.context_limit, run->info.row_bytes,
-                                      run->choice.saved ? run->options->talk.kv_cap : 0};
+                                      run->choice.saved ? run->options->talk.kv_cap : 0,
+                                      run->info.vocab_size * sizeof(float)};
     if (run->progress.out)
         report("%s.", plan_context(words, sizeof words, &context));
     if (run->progress.out && run->info.folder)

@@ -234,7 +234,8 @@ static void say_full(struct talk *talk, const struct turn_result *result, const 
     bool kept = result->kept, before = full->before, shorter = !kept && !full->stays && result->shorter_fits;
     const struct backend_info *info = &talk->info;
     char limit[PLAN_LIMIT_SIZE], words[256] = "";
-    bool at_limit = *plan_limit(limit, &(struct context_figures){info->max_context, info->context_limit, 0, 0});
+    bool at_limit =
+        *plan_limit(limit, &(struct context_figures){.context = info->max_context, .limit = info->context_limit});
     const struct {
         bool is;
         const char *words;
@@ -500,7 +501,8 @@ char *talk_context(char *out, size_t size, const struct talk *talk)
     const struct backend_info *info = &talk->info;
     uint64_t kv_cap = talk->settings.no_session && !talk->saving ? 0 : talk->settings.kv_cap;
     return plan_context(out, size,
-                        &(struct context_figures){info->max_context, info->context_limit, info->row_bytes, kv_cap});
+                        &(struct context_figures){info->max_context, info->context_limit, info->row_bytes, kv_cap,
+                                                  info->vocab_size * sizeof(float)});
 }
 
 static void on_ready(struct talk *talk, const struct backend_info *info)

@@ -286,6 +286,8 @@ void talk_do_new(struct talk *talk, const struct line *line)
     chat_clear(&talk->chat);
     talk_begin_conversation(talk);
     say_left(talk, "New conversation.", said);
+    if (talk->saving && talk->settings.no_session)
+        talk_say(talk, "It is saved, too: /save and /load end --no-session.");
     if (talk->saving && saved_new(&talk->store, "", &talk->choice.saved, &error)) {
         talk_fail(talk, "%s", error.text);
         return;

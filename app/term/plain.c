@@ -736,7 +736,9 @@ static void close_lines(void *self)
     end_line(plain);
     if (!plain->from_terminal) {
         flush(plain);
-        if (plain->left || left_by_signal(plain))
+        bool full =
+            plain->broken && plain->talk.status == STATUS_FAILED; // else the reader went away, and nobody is told
+        if (plain->left || left_by_signal(plain) || full)
             report_unread(plain);
         return;
     }

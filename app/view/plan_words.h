@@ -20,11 +20,12 @@ char *plan_words(char *out, size_t size, const struct moe_cache_plan *plan);
 char *plan_without_speeds(char *out, size_t size, const struct moe_cache_plan *plan); // for who tells them beside it
 double plan_cached(const struct moe_cache_plan *plan); // the share of all experts, 0 to 1, that full caches have
 // "room for 8192 tokens of conversation (0.58 GB when full; the model's limit is 163840)"; where --kv-cap keeps fewer
-// of them on the disk, how many. Returns `out`.
+// of them on the disk, how many in one turn. Returns `out`.
 struct context_figures {
     uint32_t context, limit; // limit 0: unknown
     uint64_t row_bytes;
-    uint64_t kv_cap; // 0: no rows are saved
+    uint64_t kv_cap;     // 0: no rows are saved
+    uint64_t turn_bytes; // that are saved with a turn's rows: its logits
 };
 char *plan_context(char *out, size_t size, const struct context_figures *figures);
 // "This model takes at most 4096 tokens" where --context can't make more room, else "". Returns `out`.

@@ -240,7 +240,8 @@ def test_a_piped_chat_tells_how_it_went():
     expect(b"cannot read standard input: Is a directory" in result.stderr, "said: %r" % result.stderr)
     with open("/dev/full", "wb") as full:
         result = piped("turn\n" + "text words to be written\n" * 5000, b"one\ntwo\n", stdout=full)
-    same((result.returncode, result.stderr.count(b"moechat: ")), (1, 1))
+    same((result.returncode, result.stderr.count(b"moechat: ")), (1, 2))
+    expect(b'not sent: the lines from "two" on' in result.stderr, "said: %r" % result.stderr)
 
 
 def test_a_piped_command_that_is_not_done_is_a_failure():

@@ -2163,6 +2163,17 @@ def test_json_is_refused_by_the_verbs_that_print_none():
     same([s["name"] for s in json.loads(run(["sessions", "--json"], env=env).stdout)["sessions"]], ["kept"])  # rm did nothing
 
 
+def test_what_save_begins_goes_on_and_says_so():
+    """--no-session ends with /save: another conversation is saved, too, and nobody is left to find that out."""
+    env = environment(XDG_DATA_HOME=SCRATCH + "/saved-after-all")
+    told = "It is saved, too: /save and /load end --no-session."
+    for typed, says in (("one\n/save kept\n/new\ntwo\n", True), ("one\n/new\ntwo\n", False), ("/load kept\n/new\nthree\n", True)):
+        said = run(["--plain", "--no-session"] + script(ECHO), stdin=typed.encode(), env=env, together=True).stdout.decode()
+        same(told in said, says)
+    names = [s["name"] for s in json.loads(run(["sessions", "--json"], env=env).stdout)["sessions"]]
+    same((len(names), "kept" in names), (3, True))
+
+
 def test_a_fork_over_the_cap_says_where_it_goes_on():
     """What the cap took is said besides, not in its place."""
     only = "is over --kv-cap (20 B; 88 would keep it); only the text is saved\n"
@@ -2172,7 +2183,7 @@ def test_a_fork_over_the_cap_says_where_it_goes_on():
                      env=environment(XDG_DATA_HOME=SCRATCH + "/over-cap"), together=True)
         same(result.returncode, 0)
         expect(only + words + "\n" in result.stdout.decode(), "%s said %r" % (typed, result.stdout))
-        told = "of conversation (16.4 KB when full; beyond 5 only its text is saved, see --kv-cap)"
+        told = "of conversation (16.4 KB when full; beyond 5, in many turns sooner, only its text is saved, see --kv-cap)"
         same(told in result.stdout.decode(), "--no-session" not in args)
 
 

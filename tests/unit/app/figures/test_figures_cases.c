@@ -267,7 +267,7 @@ static void plans_and_stats(struct harness *t)
                                     .context_limit = (uint32_t)some_whole(&cases),
                                     .row_bytes = some_whole(&cases)};
         cases_say(&cases, "%s\n", plan_words(text, sizeof text, &info.cache));
-        struct context_figures context = {info.max_context, info.context_limit, info.row_bytes, 0};
+        struct context_figures context = {info.max_context, info.context_limit, info.row_bytes, 0, 0};
         cases_say(&cases, "%s\n", plan_context(text, sizeof text, &context));
         cases_say(&cases, "%s\n", plan_warning(text, sizeof text, &info.cache, cases_draw(&cases, 2)));
         info.to_start = (struct process_reads){cases_draw(&cases, 2), some_whole(&cases), some_whole(&cases)};

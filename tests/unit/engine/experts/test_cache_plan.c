@@ -413,15 +413,22 @@ static void room_in_words(struct harness *t)
         struct context_figures figures;
         const char *words;
     } table[] = {
-        {{8192, 163840, 85888, UINT64_C(4) << 30},
+        {{8192, 163840, 85888, UINT64_C(4) << 30, 517120},
          "room for 8192 tokens of conversation (704 MB when full; the model's limit is 163840)"},
-        {{163840, 163840, 85888, UINT64_C(4) << 30},
-         "room for 163840 tokens of conversation (14.1 GB when full; beyond 50006 only its text is saved, see "
+        {{163840, 163840, 85888, UINT64_C(4) << 30, 0},
+         "room for 163840 tokens of conversation (14.1 GB when full; beyond 50006, in many turns sooner, only its "
+         "text is saved, see --kv-cap)"},
+        {{163840, 163840, 85888, UINT64_C(4) << 30, 85889},
+         "room for 163840 tokens of conversation (14.1 GB when full; beyond 50005, in many turns sooner, only its "
+         "text is saved, see --kv-cap)"},
+        {{100, 0, 8, 20, 32},
+         "room for 100 tokens of conversation (800 B when full; beyond 0, in many turns sooner, only its text is "
+         "saved, see "
          "--kv-cap)"},
-        {{163840, 163840, 85888, 0}, "room for 163840 tokens of conversation (14.1 GB when full)"},
-        {{163840, 163840, 85888, UINT64_C(163840) * 85888},
+        {{163840, 163840, 85888, 0, 0}, "room for 163840 tokens of conversation (14.1 GB when full)"},
+        {{163840, 163840, 85888, UINT64_C(163840) * 85888, 0},
          "room for 163840 tokens of conversation (14.1 GB when full)"},
-        {{1, 0, 0, 1}, "room for 1 token of conversation (0 B when full)"},
+        {{1, 0, 0, 1, 0}, "room for 1 token of conversation (0 B when full)"},
     };
     char words[PLAN_WORDS_SIZE];
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
