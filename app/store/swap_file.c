@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { EDITOR = 2, PROCESS = 24, CHANGED = 1007, IS_CHANGED = 0x55, HEAD = 1024 };
+enum { EDITOR = 2, PROCESS = 24, HOST = 68, HOST_SIZE = 40, CHANGED = 1007, IS_CHANGED = 0x55, HEAD = 1024 };
 
 bool swap_file_is(const char *path)
 {
@@ -43,9 +43,19 @@ static bool is_defunct(pid_t process)
     return end && strncmp(end, ") Z", 3) == 0;
 }
 
+// Another machine's, or container's, whose processes we don't know. "": it does not say.
+static bool is_foreign(const unsigned char *head)
+{
+    char here[HOST_SIZE] = "", there[HOST_SIZE] = "";
+    memcpy(there, head + HOST, sizeof there - 1);
+    return *there && (gethostname(here, sizeof here - 1) != 0 || strncmp(here, there, sizeof here - 1) != 0);
+}
+
 // The number of its process is written with the lowest byte first.
 static bool lives(const unsigned char *head)
 {
+    if (is_foreign(head))
+        return true;
     uint32_t process = 0;
     for (int i = 3; i >= 0; i--)
         process = process << 8 | head[PROCESS + i];

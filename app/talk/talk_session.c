@@ -232,7 +232,7 @@ static bool tries_again(struct talk *talk, const char *command, const char *argu
 
 bool talk_has_saved(const struct talk *talk)
 {
-    return talk->state == TALK_IDLE && talk->saving && !talk->untold && !talk->unsaved;
+    return talk->state == TALK_IDLE && talk->saving && !talk->untold && !talk->unsaved && !talk->chat.unsent.data;
 }
 
 // What could not be saved is lost with the conversation, so the first time it stays, for each of these commands by

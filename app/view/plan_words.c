@@ -108,7 +108,9 @@ char *plan_context(char *out, size_t size, const struct context_figures *figures
         format_s(figures->context), format_bytes(full, sizeof full, figures->context * figures->row_bytes));
     uint64_t of_rows = figures->kv_cap > figures->turn_bytes ? figures->kv_cap - figures->turn_bytes : 0;
     uint64_t kept = figures->row_bytes ? of_rows / figures->row_bytes : 0;
-    if (figures->kv_cap && kept < figures->context && figures->row_bytes)
+    if (figures->kv_cap && figures->row_bytes && !kept)
+        add(out, size, "; only its text is saved, see --kv-cap");
+    else if (figures->kv_cap && kept < figures->context && figures->row_bytes)
         add(out, size, "; beyond %" PRIu64 ", in many turns sooner, only its text is saved, see --kv-cap", kept);
     if (figures->limit > figures->context)
         add(out, size, "; the model's limit is %" PRIu32, figures->limit);

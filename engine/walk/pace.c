@@ -251,7 +251,11 @@ void pace_begin(struct pace *pace, const struct pace_plan *plan, const struct pa
     const struct shape *s = plan->shape;
     for (int i = 0; i < PACE_KINDS && pace->ns[PACE_DENSE] > 0; i++)
         pace->learned.ratios[i] = fmin(fmax(pace->ns[i] / pace->ns[PACE_DENSE], 0.25), 4);
-    *pace = (struct pace){.plan = *plan, .position = plan->position, .left = plan->tokens, .learned = pace->learned};
+    *pace = (struct pace){.plan = *plan,
+                          .position = plan->position,
+                          .left = plan->tokens,
+                          .learned = pace->learned,
+                          .layer_began = *at}; // no layer yet, nor anything read for one
     fade(&pace->learned, kept);
     pace->learned.read_ns *= kept_reads;
     pace->learned.read_bytes *= kept_reads;

@@ -165,12 +165,13 @@ static void what_is_beside_an_editors_file_goes_with_it(struct harness *t)
 enum { SWAP = 4096 };
 
 // The first block of a swap file.
-static void put_swap(const char *name, const char *head, long process, char changed)
+static void put_swap(const char *name, const char *head, const char *host, long process, char changed)
 {
     char block[SWAP] = {0};
     snprintf(block, 24, "%s", head);
     for (int i = 0; i < 4; i++)
         block[24 + i] = (char)(process >> 8 * i);
+    snprintf(block + 68, 40, "%s", host);
     block[1007] = changed;
     put(name, block, sizeof block);
 }
@@ -196,7 +197,8 @@ static void what_only_vim_can_read_stays_and_is_told(struct harness *t)
         {"b0nano 7.2", false, 0x55, false, false}, {"something", false, 0x55, false, true},
     };
     static const char *const names[] = {".edit-abcdef.swp", ".edit-abcdef.swo", ".moechat-abcdef.swp"};
-    char wanted[128];
+    char wanted[128], here[40] = "";
+    CHECK_EQ(t, gethostname(here, sizeof here - 1), 0);
     pid_t gone = fork();
     if (gone == 0)
         _exit(0);
@@ -209,7 +211,11 @@ static void what_only_vim_can_read_stays_and_is_told(struct harness *t)
     setenv("TMPDIR", folder, 1);
     for (size_t i = 0; i < sizeof swaps / sizeof swaps[0]; i++)
         for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
-            put_swap(names[n], swaps[i].head, swaps[i].lives ? getpid() : n ? gone : defunct, swaps[i].changed);
+            put_swap(names[n], swaps[i].head, n == 1 ? here : "",
+                     swaps[i].lives ? getpid()
+                     : n            ? gone
+                                    : defunct,
+                     swaps[i].changed);
             snprintf(wanted, sizeof wanted, "%s/%s", folder, swaps[i].told ? names[n] : "");
             put("draft-abcdef", "a draft", 7);
             for (int chats = 0; chats < 2; chats++) {
@@ -225,6 +231,12 @@ static void what_only_vim_can_read_stays_and_is_told(struct harness *t)
         }
     setenv("TMPDIR", "/nonexistent", 1);
     CHECK_EQ(t, waitpid(defunct, NULL, 0), defunct);
+    put_swap(".edit-abcdef.swp", "b0VIM 9.0", "another machine", gone, 0); // may live there
+    snprintf(stayed, sizeof stayed, "%s/", folder);
+    adopt();
+    CHECK(t, is_there(".edit-abcdef.swp"));
+    snprintf(wanted, sizeof wanted, "%s/", folder);
+    CHECK_STR(t, stayed, wanted);
     put(".edit-abcdef.swp", "", 0);
     put(".edit-another.swp", "", 0);
     adopt();

@@ -422,9 +422,7 @@ static void room_in_words(struct harness *t)
          "room for 163840 tokens of conversation (14.1 GB when full; beyond 50005, in many turns sooner, only its "
          "text is saved, see --kv-cap)"},
         {{100, 0, 8, 20, 32},
-         "room for 100 tokens of conversation (800 B when full; beyond 0, in many turns sooner, only its text is "
-         "saved, see "
-         "--kv-cap)"},
+         "room for 100 tokens of conversation (800 B when full; only its text is saved, see --kv-cap)"},
         {{163840, 163840, 85888, 0, 0}, "room for 163840 tokens of conversation (14.1 GB when full)"},
         {{163840, 163840, 85888, UINT64_C(163840) * 85888, 0},
          "room for 163840 tokens of conversation (14.1 GB when full)"},

@@ -388,11 +388,43 @@ static void each_matrix_is_counted(struct harness *t)
     }
 }
 
+// A stopped prompt that goes on: what other prompts had read before is none of its.
+static void what_was_read_before_is_no_part(struct harness *t)
+{
+    static uint32_t missing[61];
+    static uint8_t tiers[MOST_KEYS];
+    static struct pace pace;
+    double left[2];
+    memset(tiers, MOE_TIER_DISK, sizeof tiers);
+    for (int i = 0; i < 2; i++) {
+        const struct pace_clock at = {.bytes_read = i ? UINT64_C(5000000000) : 0};
+        struct pace_plan plan = {.shape = &demo,
+                                 .groups = {128, 128},
+                                 .tokens = 128,
+                                 .tiers = tiers,
+                                 .missing = missing,
+                                 .slots = 8,
+                                 .ahead = AHEAD,
+                                 .expert_bytes = 1000000};
+        pace = (struct pace){.layer = 0};
+        pace_begin(&pace, &plan, &at);
+        pace_begin_group(&pace, 128);
+        pace_skip(&pace, 3, 0);
+        left[i] = pace_bytes_left(&pace, at.bytes_read);
+    }
+    CHECK(t, left[0] > 1e6);
+    CHECK_EQ(t, (uint64_t)left[1], (uint64_t)left[0]);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {
-        TEST(time_left_of_the_demo), TEST(time_left_of_moonlight), TEST(time_left_of_five_layers_of_v3),
-        TEST(time_left_of_v3),       TEST(groups_are_alike),       TEST(what_chooses_looks_at_few),
-        TEST(each_matrix_is_counted)};
+    static const struct harness_test tests[] = {TEST(time_left_of_the_demo),
+                                                TEST(time_left_of_moonlight),
+                                                TEST(time_left_of_five_layers_of_v3),
+                                                TEST(time_left_of_v3),
+                                                TEST(groups_are_alike),
+                                                TEST(what_chooses_looks_at_few),
+                                                TEST(each_matrix_is_counted),
+                                                TEST(what_was_read_before_is_no_part)};
     return HARNESS_RUN(tests, argc, argv);
 }
