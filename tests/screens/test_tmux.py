@@ -9,16 +9,17 @@ import time
 
 from rig import *
 
-SOCKET = os.path.join(SCRATCH, "tmux")
+sockets = []  # one for each server: the one before may still be on its way out
 KERNELS = os.environ.get("XDG_CACHE_HOME", os.path.join(ROOT, "build", "cache")) + "/moechat/kernels"
 
 
 def tmux(*args):
-    return subprocess.run(["tmux", "-S", SOCKET] + list(args), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=DEADLINE).stdout.decode()
+    return subprocess.run(["tmux", "-S", sockets[-1]] + list(args), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=DEADLINE).stdout.decode()
 
 
 class Shell:
     def __init__(self, columns=90, rows=28, **env):
+        sockets.append(os.path.join(SCRATCH, "tmux-%d" % len(sockets)))
         names = environment(LC_ALL="", LANG="C", PS1="$ ", **env)
         tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows), "env", "-i",
              *["%s=%s" % item for item in names.items()], "TERM=tmux-256color", "bash", "--norc", "--noprofile")
