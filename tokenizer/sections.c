@@ -51,10 +51,7 @@ size_t tok_sections_left(const struct tok_sections *s)
 
 int tok_sections_close(const struct tok_sections *s, struct tok_ids *list, struct tok_err *err)
 {
-    int failed = TOK_OK;
-    for (size_t left = tok_sections_left(s); left > 0 && !failed; left--) {
-        const struct tok_ids *all = tok_template_between(s->turns);
-        failed = tok_ids_append(list, all->ids[all->count - left], err);
-    }
-    return failed;
+    size_t left = tok_sections_left(s);
+    const struct tok_ids *all = left ? tok_template_between(s->turns) : NULL;
+    return all ? tok_ids_append_all(list, all->ids + all->count - left, left, err) : TOK_OK;
 }

@@ -43,6 +43,14 @@ int tok_ids_append(struct tok_ids *list, int32_t id, struct tok_err *err)
     return TOK_OK;
 }
 
+int tok_ids_append_all(struct tok_ids *list, const int32_t *ids, size_t count, struct tok_err *err)
+{
+    int failed = TOK_OK;
+    for (size_t i = 0; i < count && !failed; i++)
+        failed = tok_ids_append(list, ids[i], err);
+    return failed;
+}
+
 static int open_sentencepiece(const char *path, tok *made, struct tok_err *err)
 {
     char *file = NULL;

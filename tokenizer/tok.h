@@ -37,6 +37,8 @@ struct tok_ids {
 };
 void tok_ids_release(struct tok_ids *list);
 int tok_ids_append(struct tok_ids *list, int32_t id, struct tok_err *err);
+// One after the other: without memory for all the first of them are there.
+int tok_ids_append_all(struct tok_ids *list, const int32_t *ids, size_t count, struct tok_err *err);
 
 // type: "sentencepiece", whose path is a .model file; "huggingface", a tokenizer.json with byte-level BPE; "tiktoken",
 // Kimi's tiktoken.model with its tokenizer_config.json beside it.

@@ -110,10 +110,7 @@ static bool fill_part(struct keeper *keeper, struct part *part, const int32_t *i
     struct tok_err err;
     keeper->backend->ops->describe(keeper->backend->self, &info);
     part->language = info.origin.language;
-    for (size_t i = 0; i < count; i++)
-        if (tok_ids_append(&part->ids, ids[i], &err))
-            return false;
-    return true;
+    return tok_ids_append_all(&part->ids, ids, count, &err) == 0;
 }
 
 // Message i of the prompt, whose ids begin at `begin`.

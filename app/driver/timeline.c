@@ -167,8 +167,7 @@ void timeline_keep_part(struct timeline *timeline, uint32_t position, uint32_t f
     struct tok_err err;
     bool fine = end > position && end - position <= prompt->count;
     timeline->part.count = 0;
-    for (uint32_t i = 0; fine && i < end - position; i++)
-        fine = tok_ids_append(&timeline->part, prompt->ids[i], &err) == 0;
+    fine = fine && tok_ids_append_all(&timeline->part, prompt->ids, end - position, &err) == 0;
     timeline->part_at = position;
     timeline->part_from = from;
     timeline->for_states = false;
@@ -182,10 +181,7 @@ bool timeline_part_from_unread(struct timeline *timeline, uint32_t position)
     struct tok_err err;
     if (!timeline->unread || !timeline->reread || timeline->part.count || end <= position || timeline->fed.count != end)
         return false;
-    bool fine = true;
-    for (uint32_t i = position; fine && i < end; i++)
-        fine = tok_ids_append(&timeline->part, timeline->fed.ids[i], &err) == 0;
-    if (!fine) {
+    if (tok_ids_append_all(&timeline->part, timeline->fed.ids + position, end - position, &err)) {
         timeline->part.count = 0;
         return false;
     }

@@ -60,9 +60,8 @@ bool turn_was_noted(struct turn *turn, const struct tok_ids *ids)
     if (!grown)
         return false;
     noted->ends = grown;
-    for (size_t i = 0; i < ids->count; i++)
-        if (tok_ids_append(&noted->ids, ids->ids[i], &err))
-            return false;
+    if (tok_ids_append_all(&noted->ids, ids->ids, ids->count, &err))
+        return false;
     grown[noted->n++] = (uint32_t)noted->ids.count;
     return true;
 }

@@ -512,9 +512,8 @@ static void take_turn(struct worker *worker, struct turn *turn)
         result->reason = STOP_CONTEXT_FULL;
     result->context_used = timeline_length(&worker->timeline);
     steps_end_turn(&worker->steps, result->context_used);
-    if (begins) // one that was refused has used nothing: what was fed before it is the next one's
+    if (begins) { // one that was refused has used nothing: what was fed before it is the next one's
         steps_turn_to(&worker->steps, STEPS_BETWEEN);
-    if (begins) {
         result->tally = steps_tally(&worker->steps);
         result->again_tokens = turn_count_again(turn, result);
     }

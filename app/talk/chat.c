@@ -197,10 +197,7 @@ void chat_leave_unanswered(struct chat *chat)
 static bool copy_ids(struct tok_ids *list, const int32_t *ids, size_t count)
 {
     struct tok_err err;
-    for (size_t i = 0; i < count; i++)
-        if (tok_ids_append(list, ids[i], &err))
-            return false;
-    return true;
+    return tok_ids_append_all(list, ids, count, &err) == 0;
 }
 
 bool chat_has_thinking(const struct bytes *answer)
