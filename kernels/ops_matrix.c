@@ -123,7 +123,8 @@ void gpu_op_norm_matvecs(gpu *g, const struct args_norm_matvecs *a, const struct
     }
     struct tiling t = cut_rows(g, &all, 1, 1);
     t.n_groups = (uint32_t)ceil_div(tallest, t.rows_per_group);
-    t.scratch_stride += all.in_dim;
+    if (!op_team_takes_mma(g, &all)) // there the normed row goes through no memory
+        t.scratch_stride += all.in_dim;
     gpu_buf *scratch = gpu_scratch(g, 4 * (uint64_t)a->n * t.n_groups * t.scratch_stride);
     struct launch l = {.kernel = KERNEL_NORM_MATVECS,
                        .program = op_program(g, a->matrix),

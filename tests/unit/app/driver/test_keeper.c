@@ -392,18 +392,28 @@ static void what_is_left_is_said_with_what_is_lost(struct harness *t)
     }
 }
 
-// A disk that refuses so many of the files that rows are in.
+// A disk that refuses so many of the files that are called so.
 static struct {
     struct store_io io;
+    const char *what;
     int refuses;
 } full;
 
 static int open_on_full(void *context, const char *path, int flags)
 {
-    if (!strstr(path, "/kv.") || !(flags & O_CREAT) || full.refuses-- <= 0)
+    if (!strstr(path, full.what) || !(flags & O_CREAT) || full.refuses-- <= 0)
         return store_io_posix.open(context, path, flags);
     errno = ENOSPC;
     return -1;
+}
+
+static void fill_disk(struct store *store, const char *what, int refuses)
+{
+    full.io = store_io_posix;
+    full.io.open = open_on_full;
+    full.what = what;
+    full.refuses = refuses;
+    store->io = &full.io;
 }
 
 // Rows are saved with the prompt and again with the answer: what is left out is said once, as it is at the end.
@@ -414,10 +424,7 @@ static void rows_left_out_are_said_once(struct harness *t)
         struct store store = rig_store(root);
         struct event event = {0};
         struct bytes answer = {0};
-        full.io = store_io_posix;
-        full.io.open = open_on_full;
-        full.refuses = refuses;
-        store.io = &full.io;
+        fill_disk(&store, "/kv.", refuses);
         struct worker *worker = start(t, "turn\ntext one two\n");
         await_ready(t, worker);
         save_from_now_on(t, worker, &store);
@@ -437,14 +444,6 @@ static void rows_left_out_are_said_once(struct harness *t)
     }
 }
 
-static int open_no_transcript(void *context, const char *path, int flags)
-{
-    if (!strstr(path, "/transcript.") || !(flags & O_CREAT) || full.refuses-- <= 0)
-        return store_io_posix.open(context, path, flags);
-    errno = ENOSPC;
-    return -1;
-}
-
 // A message that the disk does not take is told before it is read, which may take hours, and once; the end of the turn
 // says when it was taken after all.
 static void an_unsaved_message_is_told_at_once(struct harness *t)
@@ -453,10 +452,7 @@ static void an_unsaved_message_is_told_at_once(struct harness *t)
         char root[64];
         struct store store = rig_store(root);
         struct event event = {0};
-        full.io = store_io_posix;
-        full.io.open = open_no_transcript;
-        full.refuses = refuses;
-        store.io = &full.io;
+        fill_disk(&store, "/transcript.", refuses);
         struct worker *worker = start(t, "turn\ntext one two\n");
         await_ready(t, worker);
         save_from_now_on(t, worker, &store);
