@@ -407,6 +407,8 @@ bool manifest_render(const struct manifest *manifest, struct bytes *file)
     json_out_whole(&json, "format", manifest->n_others ? MANIFEST_FORMAT : MANIFEST_FORMAT_ONE_BRANCH);
     json_out_whole(&json, "created", manifest->created);
     json_out_whole(&json, "updated", manifest->updated);
+    if (manifest->updated_ns)
+        json_out_whole(&json, "updated_ns", manifest->updated_ns);
     json_out_open(&json, "model", '{');
     json_out_string(&json, "name", origin->model_name);
     json_out_string(&json, "path", origin->model_path);
@@ -621,7 +623,7 @@ static bool read_all(struct json_object *object, bool branches, struct manifest 
 {
     struct origin *origin = &manifest->origin;
     struct json_object *model;
-    uint64_t next, undone;
+    uint64_t next, undone, ns;
     if (!sealed_whole(object, "created", INT64_MAX, &manifest->created) ||
         !sealed_whole(object, "updated", INT64_MAX, &manifest->updated) ||
         !sealed_whole(object, "next_part", UINT32_MAX, &next) || !json_object_object_get_ex(object, "model", &model) ||
@@ -635,6 +637,8 @@ static bool read_all(struct json_object *object, bool branches, struct manifest 
     manifest->next_part = (uint32_t)next;
     if (sealed_whole(object, "undone", UINT32_MAX - 1, &undone)) // there or not
         manifest->undone = (uint32_t)undone + 1;
+    if (sealed_whole(object, "updated_ns", 999999999, &ns)) // the same
+        manifest->updated_ns = (uint32_t)ns;
     return read_parts(object, manifest) && (!branches || read_branches(object, manifest)) && read_kv(object, manifest);
 }
 

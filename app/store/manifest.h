@@ -48,6 +48,7 @@ struct manifest {
     struct origin origin;
     uint32_t format;             // as read; what is written says what it needs
     uint64_t created, updated;   // seconds since 1970
+    uint32_t updated_ns;         // of that second, which tells two of it apart; 0: not known
     uint32_t next_part;          // the number of the next part to be appended
     uint32_t undone;             // the number, and one, of the last part of what was taken back last; 0: not known
     unsigned kv_file;            // 0: kv.bin, 1: kv.2.bin

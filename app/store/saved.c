@@ -687,9 +687,20 @@ static enum store_code commit(struct saved *saved, const struct saved_rows *rows
     return STORE_OK;
 }
 
+// It was used now. The clock of seconds may be a tick behind the other, and 0 is not known.
+static void note_use(struct manifest *manifest)
+{
+    struct timespec now = {0};
+    manifest->updated = format_unix_time();
+    clock_gettime(CLOCK_REALTIME, &now);
+    manifest->updated_ns = now.tv_sec != (time_t)manifest->updated ? 999999999
+                           : now.tv_nsec                           ? (uint32_t)now.tv_nsec
+                                                                   : 1;
+}
+
 enum store_code saved_commit(struct saved *saved, const struct saved_rows *rows, struct store_error *error)
 {
-    saved->manifest.updated = format_unix_time();
+    note_use(&saved->manifest);
     return commit(saved, rows, error);
 }
 

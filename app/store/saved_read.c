@@ -298,7 +298,7 @@ enum store_code saved_read(const struct store *store, const char *name, struct s
     content->no_manifest = !there;
     if (!code && content->found) {
         size_t n_lost;
-        content->manifest.updated = store_used(store, name, &content->manifest);
+        store_note_use(store, name, &content->manifest);
         code = read_by_manifest(&files[1], content, &n_lost, error);
     } else if (!code && wrong && !(there && read_by_broken(files, content, error)) && !(code = error->code)) {
         snprintf(why, sizeof why, "its session.json is unusable (%s)", wrong);

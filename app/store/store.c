@@ -399,13 +399,13 @@ enum store_code store_make(const struct store *store, char *name, bool other, in
     return failed;
 }
 
-static uint64_t file_bytes(const struct store *store, const char *name, const char *file, uint64_t *modified)
+static uint64_t file_bytes(const struct store *store, const char *name, const char *file, struct timespec *modified)
 {
     struct stat about;
     if (lstat(store_path(store, name, file).text, &about) != 0 || !S_ISREG(about.st_mode))
         return 0;
     if (modified)
-        *modified = (uint64_t)about.st_mtime;
+        *modified = about.st_mtim;
     return (uint64_t)about.st_size;
 }
 
@@ -440,19 +440,28 @@ int store_open_states(const struct store *store, const char *name, unsigned file
     return store->io->open(store->io->context, store_path(store, name, manifest_state_name(file)).text, O_RDONLY);
 }
 
-uint64_t store_used(const struct store *store, const char *name, const struct manifest *manifest)
+void store_note_use(const struct store *store, const char *name, struct manifest *manifest)
 {
     // A clock that was ahead must not make it the last for years: then the file's own time counts, and where that is
     // ahead, too, by more than clocks are set right by, none.
-    enum { DAY = 24 * 60 * 60 };
-    uint64_t now = format_unix_time(), written = now;
-    if (manifest->updated && manifest->updated <= now)
-        return manifest->updated;
-    file_bytes(store, name, "transcript.jsonl", &written);
-    file_bytes(store, name, "session.json", &written);
-    if (written <= now)
-        return written;
-    return written - now < DAY ? now : manifest->created <= now ? manifest->created : 0;
+    enum { DAY = 24 * 60 * 60, LAST_NS = 999999999 };
+    uint64_t now = format_unix_time();
+    bool known = manifest->updated && manifest->updated <= now;
+    if (known && manifest->updated_ns)
+        return;
+    struct timespec file = {.tv_sec = (time_t)now};
+    file_bytes(store, name, "transcript.jsonl", &file);
+    file_bytes(store, name, "session.json", &file);
+    uint64_t written = (uint64_t)file.tv_sec;
+    if (!known)
+        manifest->updated = written <= now             ? written
+                            : written - now < DAY      ? now
+                            : manifest->created <= now ? manifest->created
+                                                       : 0;
+    // What began in that second may have come to the disk behind it.
+    manifest->updated_ns = written > manifest->updated                    ? LAST_NS
+                           : written == manifest->updated && file.tv_nsec ? (uint32_t)file.tv_nsec
+                                                                          : 1;
 }
 
 // Are all lines that the manifest names in the transcript, if not where it has them? So it is where a compaction was
@@ -524,11 +533,10 @@ static bool read_entry(const struct store *store, const char *name, struct store
     *entry = (struct store_entry){.state_bytes = store_state_bytes(store, name)};
     entry->kv_bytes = store_row_bytes(store, name) + entry->state_bytes;
     snprintf(entry->name, sizeof entry->name, "%s", name);
-    entry->transcript_bytes = file_bytes(store, name, "transcript.jsonl", &entry->updated);
+    struct timespec written = {0};
+    entry->transcript_bytes = file_bytes(store, name, "transcript.jsonl", &written);
+    entry->updated = (uint64_t)written.tv_sec;
     struct store_path manifest = store_path(store, name, "session.json");
-    struct stat about;
-    if (lstat(manifest.text, &about) == 0)
-        entry->written_ns = (uint64_t)about.st_mtim.tv_sec * 1000000000u + (uint64_t)about.st_mtim.tv_nsec;
     int code = store_read_file(store, manifest.text, MANIFEST_LIMIT, &file);
     bool there = code != ENOENT || entry->transcript_bytes > 0, adopted = code == ENOENT && there;
     if (adopted)
@@ -547,8 +555,12 @@ static bool read_entry(const struct store *store, const char *name, struct store
                  entry->manifest.format, MANIFEST_FORMAT);
     }
     *memory = code != ENOMEM && wrong != manifest_no_memory;
+    struct manifest unread = {.updated = entry->updated};
+    struct manifest *used = entry->damaged ? &unread : &entry->manifest;
+    store_note_use(store, name, used);
+    entry->updated_ns = used->updated_ns;
     if (!entry->damaged)
-        entry->updated = entry->manifest.updated = store_used(store, name, &entry->manifest);
+        entry->updated = used->updated;
     if (adopted && entry->kv_bytes && !entry->closed) // all saves end with it
         snprintf(entry->lacks, sizeof entry->lacks, "session.json is missing");
     else if (!entry->damaged)
@@ -585,7 +597,7 @@ static int later_first(const void *a, const void *b)
 {
     const struct store_entry *x = a, *y = b;
     return x->updated != y->updated         ? (x->updated < y->updated ? 1 : -1)
-           : x->written_ns != y->written_ns ? (x->written_ns < y->written_ns ? 1 : -1)
+           : x->updated_ns != y->updated_ns ? (x->updated_ns < y->updated_ns ? 1 : -1)
                                             : strcmp(y->name, x->name);
 }
 

@@ -88,13 +88,14 @@ struct store_entry {
     char lacks[96];           // that one, or else what is missing or shorter than the manifest has it, for people
     struct manifest manifest; // empty where it is damaged
     uint64_t updated;         // 0: not known
-    uint64_t written_ns;      // when the manifest was written, by its file: the later of two that a second saw
+    uint32_t updated_ns;      // as of a manifest; of a damaged one the file's
     uint64_t kv_bytes, transcript_bytes; // store_kv_bytes
     uint64_t state_bytes;                // of kv_bytes
 };
-// When a session was used last, which orders them; what a clock that was ahead says counts up to now. Whoever reads a
-// manifest from the disk takes this for its `updated`.
-uint64_t store_used(const struct store *store, const char *name, const struct manifest *manifest);
+// Makes a manifest that was read from the disk say when its session was used last, which orders them: what a clock that
+// was ahead says counts up to now, and the nanoseconds that it lacks are its file's. Once saved with it they stay,
+// however often the file is replaced.
+void store_note_use(const struct store *store, const char *name, struct manifest *manifest);
 struct store_list {
     struct store_entry *entries; // the last used first
     size_t n_entries;

@@ -9,7 +9,8 @@
 // A conversation of two parts; another answer to its message, another beginning with an answer, and a message behind
 // the answer.
 static const char body[] =
-    "\"format\":2,\"created\":1000,\"updated\":2000,\"model\":{\"name\":\"m\",\"path\":\"/m\",\"weights\":\"w\","
+    "\"format\":2,\"created\":1000,\"updated\":2000,\"updated_ns\":7,\"model\":{\"name\":\"m\",\"path\":\"/"
+    "m\",\"weights\":\"w\","
     "\"tokenizer\":\"t\",\"template\":\"c\"},\"next_part\":6,\"undone\":4,\"parts\":["
     "{\"part\":0,\"role\":\"user\",\"offset\":0,\"bytes\":10,\"sum\":\"00000000000000a0\",\"tokens\":3},"
     "{\"part\":1,\"role\":\"assistant\",\"offset\":10,\"bytes\":20,\"sum\":\"00000000000000a1\",\"tokens\":4}],"
@@ -130,6 +131,8 @@ static const struct sealed_change changes[] = {
     {"\"created\":1000", "\"created\":9223372036854775808", false},
     {"\"updated\":2000", "\"updated\":9223372036854775807", true},
     {"\"updated\":2000", "\"updated\":9223372036854775808", false},
+    {"\"updated_ns\":7", "\"updated_ns\":999999999", true},
+    {"\"updated_ns\":7", "\"updated_ns\":1000000000", true}, // the file's own time has it
     {"\"model\":{\"name\":\"m\"", "\"model\":[],\"x\":{\"name\":\"m\"", false},
     {"\"name\":\"m\"", "\"name\":1", false},
     {"\"path\":\"/m\"", "\"path\":null", false},

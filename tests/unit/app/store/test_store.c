@@ -675,38 +675,64 @@ static void files_to_come_do_not_last(struct harness *t)
                                0),
                      0);
         struct manifest manifest = {.created = now - 5000, .updated = (uint64_t)ahead};
-        uint64_t used = store_used(&p->store, "ahead", &manifest);
-        CHECK(t, far ? used == manifest.created : used >= now && used <= now + 60);
-        manifest.created = (uint64_t)ahead;
-        used = store_used(&p->store, "ahead", &manifest);
-        CHECK(t, far ? used == 0 : used >= now && used <= now + 60);
+        store_note_use(&p->store, "ahead", &manifest);
+        CHECK(t, far ? manifest.updated == manifest.created : manifest.updated >= now && manifest.updated <= now + 60);
+        manifest.created = manifest.updated = (uint64_t)ahead;
+        store_note_use(&p->store, "ahead", &manifest);
+        CHECK(t, far ? manifest.updated == 0 : manifest.updated >= now && manifest.updated <= now + 60);
     }
     close_place(p);
 }
 
-// Of two that were used in one second the later comes first, whatever its name.
+// Of two that were used in one second the later comes first, whatever its name, and whichever file was replaced since.
 static void the_later_of_a_second_comes_first(struct harness *t)
 {
     struct place *p = open_place();
     static const char *const names[] = {"zebra", "middle", "apple"};
     struct store_list list;
     for (int i = 0; i < 3; i++) {
+        struct saved_content content;
         struct saved *saved = new_session(t, p, names[i]);
         p->engine.length = 0;
         exchange(t, p, saved, "one", "first");
         saved_close(saved);
+        CHECK_EQ(t, saved_read(&p->store, names[i], &content, &p->error), STORE_OK);
+        CHECK(t, content.manifest.updated_ns > 0); // it says so itself
+        saved_content_release(&content);
     }
     uint64_t second = (uint64_t)time(NULL) - 100;
     for (int i = 0; i < 3; i++) {
-        const struct timespec times[2] = {{.tv_sec = (time_t)second, .tv_nsec = i},
-                                          {.tv_sec = (time_t)second, .tv_nsec = i}};
+        const struct timespec times[2] = {{.tv_sec = (time_t)second, .tv_nsec = 1000 * i},
+                                          {.tv_sec = (time_t)second, .tv_nsec = 1000 * i}};
         used_at(t, p, names[i], (int)((uint64_t)time(NULL) - second));
         CHECK_EQ(t, utimensat(AT_FDCWD, store_path(&p->store, names[i], "session.json").text, times, 0), 0);
     }
+    for (int act = 0; act < 4; act++) { // nothing, compact, prune, lose the rows to the cap: none of them is a use
+        for (int i = 0; i < 3 && act > 0 && act < 3; i++) {
+            struct saved *saved;
+            struct saved_content content;
+            CHECK_EQ(t, saved_open(&p->store, names[2 - i], &saved, &content, &p->error), STORE_OK);
+            CHECK_EQ(t, act == 1 ? saved_compact(saved, &p->error) : saved_prune(saved, &p->error), STORE_OK);
+            saved_content_release(&content);
+            saved_close(saved);
+        }
+        p->store.kv_cap = act == 3 ? 0 : UINT64_MAX;
+        store_trim(&p->store, "", &p->error);
+        CHECK_EQ(t, store_list(&p->store, &list, &p->error), STORE_OK);
+        CHECK_EQ(t, list.n_entries, 3);
+        for (size_t i = 0; i < list.n_entries && list.entries[0].updated == list.entries[2].updated; i++)
+            CHECK_STR(t, list.entries[i].name, names[2 - i]);
+        store_list_release(&list);
+    }
+    for (int file = 0; file < 2; file++) { // a damaged one of that second by its file
+        const struct timespec times[2] = {{.tv_sec = (time_t)second, .tv_nsec = 5000},
+                                          {.tv_sec = (time_t)second, .tv_nsec = 5000}};
+        struct store_path path = store_path(&p->store, "middle", file ? "transcript.jsonl" : "session.json");
+        CHECK(t, file || truncate(path.text, 9) == 0);
+        CHECK_EQ(t, utimensat(AT_FDCWD, path.text, times, 0), 0);
+    }
     CHECK_EQ(t, store_list(&p->store, &list, &p->error), STORE_OK);
-    CHECK_EQ(t, list.n_entries, 3);
-    for (size_t i = 0; i < list.n_entries && list.entries[0].updated == list.entries[2].updated; i++)
-        CHECK_STR(t, list.entries[i].name, names[2 - i]);
+    CHECK(t, list.n_entries == 3 && list.entries[0].damaged && strcmp(list.entries[0].name, "middle") == 0);
     store_list_release(&list);
     close_place(p);
 }
