@@ -315,9 +315,11 @@ static void begin_answer(struct talk *talk)
 static void note_turn(struct talk *talk, const struct turn_result *result)
 {
     talk->system_waits = talk->saving && chat_system_waits(&talk->chat);
-    if (result->kept) {
+    if (result->kept || result->begun) {
         talk->turn_seed = talk->asked_seed;
         talk->turn_seeded = true;
+    }
+    if (result->kept) {
         talk->figures_of = chat_last(&talk->chat);
     } else {
         if (result->begun) // and its message stays, or is taken back
