@@ -11,6 +11,7 @@
 
 #include "tokenizer/alphabet.h"
 #include "tokenizer/composed.h"
+#include "tokenizer/json_text.h"
 #include "tokenizer/tok_err.h"
 
 struct reading {
@@ -424,70 +425,15 @@ static int read_root(struct reading *r, struct json_object *root, size_t file_le
     return failed ? failed : read_merges(r, merges);
 }
 
-// How many members the text names: colons outside its strings.
-static size_t members_named(const char *text, size_t length)
-{
-    size_t count = 0;
-    bool inside = false;
-    for (size_t i = 0; i < length; i++) {
-        count += !inside && text[i] == ':';
-        inside ^= text[i] == '"';
-        i += inside && text[i] == '\\';
-    }
-    return count;
-}
-
-static size_t members_of(struct json_object *node) // as deep as the parser allows
-{
-    size_t count = 0;
-    if (json_object_is_type(node, json_type_object)) {
-        count = (size_t)json_object_object_length(node);
-        struct json_object_iter member;
-        json_object_object_foreachC(node, member) count += members_of(member.val);
-    } else if (json_object_is_type(node, json_type_array)) {
-        for (size_t i = 0; i < json_object_array_length(node); i++)
-            count += members_of(json_object_array_get_idx(node, i));
-    }
-    return count;
-}
-
-// json-c leaves a member out whose name it has no memory for, and says nothing of it: without one a file would be
-// damaged, or its ids others. A name that stands twice is one member, but in each reading.
-static bool has_all(struct json_object *root, struct json_tokener *parser, const char *text, size_t length)
-{
-    size_t count = members_of(root);
-    if (count == members_named(text, length))
-        return true;
-    json_tokener_reset(parser);
-    struct json_object *again = json_tokener_parse_ex(parser, text, (int)length);
-    bool same = again && members_of(again) == count;
-    json_object_put(again);
-    return same;
-}
-
 int bpe_huggingface(const char *file, size_t length, const char *path, struct bpe **bpe, struct tok_err *err)
 {
-    enum { DEPTH = 32 };
     struct reading r = {.path = path, .err = err, .bpe = calloc(1, sizeof *r.bpe)};
-    struct json_tokener *parser = json_tokener_new_ex(DEPTH);
-    int failed = TOK_OK;
-    if (!r.bpe || !parser || length > INT32_MAX) {
-        failed = no_memory(&r);
-        goto release;
-    }
-    json_tokener_set_flags(parser, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-    struct json_object *root = json_tokener_parse_ex(parser, file, (int)length);
+    struct json_object *root = NULL;
+    int failed = r.bpe ? json_text_parse(file, length, path, &root, err) : no_memory(&r);
     alphabet_init(&r.alphabet);
-    if (!root || json_tokener_get_parse_end(parser) > length)
-        failed = damaged(&r, "it", "is not a JSON object");
-    else if (!has_all(root, parser, file, length))
-        failed = no_memory(&r);
-    else
+    if (!failed)
         failed = read_root(&r, root, length);
     json_object_put(root);
-release:
-    if (parser)
-        json_tokener_free(parser);
     free(r.pieces);
     free(r.pool);
     if (failed)

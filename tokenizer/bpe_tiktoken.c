@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tokenizer/json_text.h"
 #include "tokenizer/pre.h"
 #include "tokenizer/tok_err.h"
 
@@ -154,27 +155,20 @@ int bpe_tiktoken(const struct bpe_tiktoken_files *files, struct bpe **bpe, struc
 {
     struct reading r = {.files = files, .err = err, .bpe = calloc(1, sizeof *r.bpe)};
     size_t lines = 1;
-    int failed = TOK_OK;
+    int failed;
     for (size_t i = 0; i < files->ranks_length; i++)
         lines += files->ranks[i] == '\n';
     r.pieces = lines < BPE_IDS ? calloc(lines + CONTROLS, sizeof *r.pieces) : NULL;
     r.pool = malloc(files->ranks_length + 1);
     r.reserved = calloc(CONTROLS, sizeof *r.reserved);
-    struct json_tokener *parser = json_tokener_new_ex(32);
     struct json_object *config = NULL;
-    if (!r.bpe || !r.pieces || !r.pool || !r.reserved || !parser) {
+    if (!r.bpe || !r.pieces || !r.pool || !r.reserved)
         failed = tok_fail(err, TOK_NO_MEMORY, "%.300s: out of memory for %zu pieces", files->ranks_path, lines);
-        goto release;
-    }
-    json_tokener_set_flags(parser, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-    config = json_tokener_parse_ex(parser, files->config, (int)files->config_length);
-    failed =
-        config ? read_all(&r, config)
-               : tok_fail(err, TOK_FORMAT, "%.300s: it is not a JSON object: fetch the file again", files->config_path);
-release:
+    else
+        failed = json_text_parse(files->config, files->config_length, files->config_path, &config, err);
+    if (!failed)
+        failed = read_all(&r, config);
     json_object_put(config);
-    if (parser)
-        json_tokener_free(parser);
     free(r.pieces);
     free(r.pool);
     free(r.reserved);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tokenizer/json_text.h"
 #include "tokenizer/tok_err.h"
 #include "tokenizer/tok_file.h"
 
@@ -53,20 +54,18 @@ static void take_template(struct tok_folder *folder, const char *text, size_t le
 
 static int read_config(struct tok_folder *folder, const char *directory, struct tok_err *err)
 {
-    char *text = NULL;
+    static const char file[] = "tokenizer_config.json";
+    char path[PATH_ROOM], *text = NULL;
     size_t length = 0;
-    int failed = read_beside(directory, "tokenizer_config.json", &text, &length, err);
-    struct json_tokener *parser = failed ? NULL : json_tokener_new_ex(32);
-    struct json_object *config = parser ? json_tokener_parse_ex(parser, text, (int)length) : NULL;
+    struct json_object *config = NULL;
+    snprintf(path, sizeof path, "%s/%s", directory, file);
+    int failed = read_beside(directory, file, &text, &length, err);
+    if (!failed)
+        failed = json_text_parse(text, length, path, &config, err);
     struct json_object *found = config ? template_of(config) : NULL;
     if (found)
         take_template(folder, json_object_get_string(found), (size_t)json_object_get_string_len(found));
-    if (!failed && !config)
-        failed =
-            tok_fail(err, TOK_FORMAT, "%.300s/tokenizer_config.json: it is not JSON: fetch the file again", directory);
     json_object_put(config);
-    if (parser)
-        json_tokener_free(parser);
     free(text);
     return failed;
 }

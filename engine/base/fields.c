@@ -16,10 +16,13 @@
 #include "engine/base/err.h"
 #include "engine/base/file.h"
 
-// Looks for what json-c would let pass, and counts the members that the text writes (colons outside strings): when the
-// tree has fewer, one replaced another. Returns what is wrong, or NULL.
+// Looks for what json-c would let pass or take too much memory for, and counts the members that the text writes (colons
+// outside strings): when the tree has fewer, one replaced another. Returns what is wrong, or NULL.
 static const char *scan(const char *text, size_t length, size_t *members)
 {
+    // The shortest objects that files are full of have 20 bytes and more.
+    enum { SMALLEST = 16, FEW = 1024 };
+    size_t objects = 0;
     bool inside = false;
     *members = 0;
     for (size_t i = 0; i < length; i++) {
@@ -29,6 +32,7 @@ static const char *scan(const char *text, size_t length, size_t *members)
         if (!inside) {
             inside = c == '"';
             *members += c == ':';
+            objects += c == '{';
         } else if (c == '"') {
             inside = false;
         } else if (c == '\\') {
@@ -37,7 +41,7 @@ static const char *scan(const char *text, size_t length, size_t *members)
             i++;
         }
     }
-    return NULL;
+    return objects > length / SMALLEST + FEW ? "is full of empty objects" : NULL;
 }
 
 static size_t count_members(struct json_object *node) // as deep as the tokener allows

@@ -45,7 +45,7 @@ static void a_damaged_config_is_said(struct harness *t)
         CHECK(t, out && fputs("{\"chat_template\"", out) >= 0 && fclose(out) == 0);
     }
     CHECK(t, model_tokenizer_find_template(folder, &about, &own, &err) != 0);
-    CHECK(t, strstr(err.text, "tokenizer_config.json: it is not JSON: fetch the file again") != NULL);
+    CHECK(t, strstr(err.text, "tokenizer_config.json: it is not a JSON object: fetch the file again") != NULL);
     CHECK_EQ(t, unlink(path), 0);
     snprintf(path, sizeof path, "%s/%s", folder, names[0]);
     CHECK(t, unlink(path) == 0 && rmdir(folder) == 0);

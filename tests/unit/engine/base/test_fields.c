@@ -164,11 +164,69 @@ static void errors_carry_their_place(struct harness *t)
     CHECK_EQ(t, moe_fail(NULL, MOE_FORMAT, "said to nobody"), MOE_FORMAT);
 }
 
+// "{"list":[1" with n items behind it, made of `format` with their number twice. NULL: no memory.
+static char *full_of(const char *format, int n, size_t *length)
+{
+    enum { ITEM = 200 };
+    char *text = malloc(32 + (size_t)n * ITEM);
+    size_t at = text ? (size_t)sprintf(text, "{\"list\":[1") : 0;
+    for (int i = 0; i < n && text; i++)
+        at += (size_t)snprintf(text + at, ITEM, format, i, i);
+    if (text)
+        *length = at + (size_t)sprintf(text + at, "]}");
+    return text;
+}
+
+// Three megabytes of them took json-c 800.
+static void objects_with_nothing_in_them(struct harness *t)
+{
+    static const char *const empty[] = {",{}", ",[{}]", ",{\"\":0}", ",{\"a\":[]}"};
+    struct json_object *root;
+    struct moe_err err;
+    for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
+        for (int n = 1000; n <= 1000000; n *= 1000) {
+            size_t length;
+            char *text = full_of(empty[i], n, &length);
+            if (!CHECK(t, text != NULL))
+                return;
+            CHECK_EQ(t, fields_parse(text, length, "dir/f.json", &root, &err), n == 1000 ? MOE_OK : MOE_FORMAT);
+            CHECK_EQ(t, root != NULL, n == 1000);
+            if (n > 1000)
+                CHECK_STR(t, err.text, "dir/f.json: is full of empty objects; download or convert it again");
+            json_object_put(root);
+            free(text);
+        }
+}
+
+// More of each than there is in any: tensors of a safetensors header, entries of an index, files of a list.
+static void what_files_are_full_of(struct harness *t)
+{
+    static const struct {
+        const char *format;
+        int n;
+    } files[] = {{",{\"%d.%d\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,0]}}", 100000},
+                 {",\"model.layers.%d.mlp.experts.%d.gate_proj.weight\",\"model-00001-of-00100.safetensors\"", 200000},
+                 {",{\"rfilename\":\"%d\"}", 100000}};
+    struct json_object *root;
+    struct moe_err err;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        size_t length;
+        char *text = full_of(files[i].format, files[i].n, &length);
+        if (!CHECK(t, text != NULL))
+            return;
+        if (!CHECK_EQ(t, fields_parse(text, length, "f.json", &root, &err), MOE_OK))
+            printf("    %s\n", err.text);
+        json_object_put(root);
+        free(text);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(only_one_object_is_json),        TEST(fields_are_checked),       TEST(files_are_regular_and_read_whole),
-        TEST(paths_have_a_folder_and_a_name), TEST(errors_carry_their_place),
+        TEST(paths_have_a_folder_and_a_name), TEST(errors_carry_their_place), TEST(objects_with_nothing_in_them),
+        TEST(what_files_are_full_of),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
