@@ -10,7 +10,8 @@
 enum { FORMAT_SIZE = 64 }; // enough for each of them
 
 char *format_bytes(char *out, size_t size, uint64_t bytes); // "0 B", "812 KB", "1.25 GB" (powers of 1000)
-// The same, rounded up: where it says how much is needed, that much is enough; and what caches of experts take.
+// The same, rounded up: where it says how much is needed, that much is enough; and what caches of experts take, and
+// beside them what a token with nothing cached reads.
 char *format_bytes_up(char *out, size_t size, uint64_t bytes);
 char *format_bytes_typed(char *out, size_t size, uint64_t bytes); // that as a value of an option: "560", "11.5GB"
 char *format_count(char *out, size_t size, uint64_t count);       // "812", "12.3 thousand", "1.25 million"

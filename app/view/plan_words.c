@@ -59,7 +59,8 @@ static char *write_plan(char *out, size_t size, const struct moe_cache_plan *pla
     else
         add(out, size, "%" PRIu64 " of %" PRIu64 " experts cached%s", plan->slots, plan->experts,
             plan->host_slots ? " on the device" : "");
-    // What caches take is rounded up wherever it is told: typed behind --expert-cache it is room for as many.
+    // What caches take is rounded up wherever it is told: typed behind --expert-cache it is room for as many. So is
+    // what a token of as many experts reads, which stands beside it.
     format_bytes_up(a, sizeof a, plan->cache_bytes);
     if (strcmp(a, format_bytes_up(b, sizeof b, plan->smallest_bytes)) == 0)
         add(out, size, " (%s, the minimum)", a);
@@ -69,7 +70,7 @@ static char *write_plan(char *out, size_t size, const struct moe_cache_plan *pla
         add(out, size, " and %" PRIu64 " in host memory (%s%s)", plan->host_slots,
             format_bytes_up(a, sizeof a, plan->host_cache_bytes),
             plan->host_only_passes ? ", on their way to the device" : "");
-    add(out, size, "; a token with nothing cached reads %s", format_bytes(b, sizeof b, plan->cold_bytes));
+    add(out, size, "; a token with nothing cached reads %s", format_bytes_up(b, sizeof b, plan->cold_bytes));
     const char *how = plan->direct ? "past the page cache" : "through the page cache";
     if (plan->disk_bytes_per_s) {
         double seconds = (double)plan->cold_bytes / (double)plan->disk_bytes_per_s;

@@ -346,6 +346,14 @@ static void plans_in_words(struct harness *t)
     CHECK(t, strstr(plan_without_speeds(words, sizeof words, &plan), "past the page cache).") != NULL);
     CHECK(t, plan_cached(&plan) == 464.0 / 14848);
     CHECK_STR(t, plan_warning(words, sizeof words, &plan, false), "");
+    const struct moe_cache_plan demo = {.slots = 24,
+                                        .experts = 192,
+                                        .cache_bytes = 24 * UINT64_C(86016),
+                                        .smallest_bytes = 8 * UINT64_C(86016),
+                                        .cold_bytes = 24 * UINT64_C(86016)}; // 2.064 MB: as many experts, one size
+    CHECK(t, strstr(plan_words(words, sizeof words, &demo),
+                    "24 of 192 experts cached (2.07 MB; minimum 689 KB); a token with nothing cached reads 2.07 MB") !=
+                 NULL);
     plan.host_slots = 14848 / 2;
     CHECK(t,
           strstr(plan_words(words, sizeof words, &plan), ": 0.61 tokens/s, with the cache full 1.3 or more, ") != NULL);
