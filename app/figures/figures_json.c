@@ -14,6 +14,7 @@ void figures_json_experts(struct json_out *out, const struct tally *tally)
     json_out_whole(out, "prefetched", tally->ahead);
     json_out_whole(out, "used", tally_used(tally));
     json_out_whole(out, "wasted", tally->wasted);
+    json_out_whole(out, "unused", tally_unused(tally));
     json_out_string(out, "policy", tally->policy ? tally->policy : "off");
     if (*tally->reason)
         json_out_string(out, "reason", tally->reason);

@@ -8,7 +8,7 @@
 #include "app/util/process_reads.h"
 #include "engine/moe.h"
 
-// "experts": {hits, misses, bytes_read, bytes_cached, prefetched, used, wasted, policy, reason}
+// "experts": {hits, misses, bytes_read, bytes_cached, prefetched, used, wasted, unused, policy, reason}
 void figures_json_experts(struct json_out *out, const struct tally *tally);
 // "step": where its time went, and for each MoE layer where its experts came from.
 void figures_json_step(struct json_out *out, const struct moe_telemetry *step);

@@ -130,6 +130,12 @@ uint64_t tally_used(const struct tally *tally)
     return tally->from[MOE_FROM_PREFETCH] + tally->from[MOE_FROM_LATE];
 }
 
+uint64_t tally_unused(const struct tally *tally)
+{
+    uint64_t over = tally_used(tally) + tally->wasted; // of those, too, that were read ahead before
+    return tally->ahead > over ? tally->ahead - over : 0;
+}
+
 char *tally_read_words(char *out, size_t size, const struct tally *tally)
 {
     char all[FORMAT_SIZE], part[FORMAT_SIZE];

@@ -40,7 +40,8 @@ double tally_hit_share(const struct tally *tally); // 0 to 1, below 0: none was 
 // Tokens a second; 0: none were, or it was not measured.
 double tally_read_speed(const struct tally *tally);
 double tally_answer_speed(const struct tally *tally);
-uint64_t tally_used(const struct tally *tally); // of those read ahead, asked for later, in time or not quite
+uint64_t tally_used(const struct tally *tally);   // of those read ahead, asked for later, in time or not quite
+uint64_t tally_unused(const struct tally *tally); // the rest: neither asked for yet nor given up
 // "1.28 MB read", and how much of it came from the system's page cache.
 char *tally_read_words(char *out, size_t size, const struct tally *tally);
 // "5 hits, 1 miss". Returns `out`.

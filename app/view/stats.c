@@ -143,7 +143,7 @@ void stats_print(FILE *out, const struct stats *stats)
     const struct tally *tally = &stats->conversation;
     const struct backend_info *info = stats->info;
     char words[PLAN_WORDS_SIZE], tokens[FORMAT_SIZE], rows[FORMAT_SIZE], states[FORMAT_SIZE], then[48] = "";
-    char prefetch[TALLY_PREFETCH_SIZE];
+    char prefetch[TALLY_PREFETCH_SIZE], unused[48] = "";
     if (stats->context_then > stats->context_used)
         snprintf(then, sizeof then, " (%" PRIu32 " with the message that waits)", stats->context_then);
     fprintf(out, "  model            %s on %s\n", info->name, info->device);
@@ -161,8 +161,10 @@ void stats_print(FILE *out, const struct stats *stats)
     print_time(out, stats->sum);
     print_experts(out, tally);
     print_rooms(out, stats);
-    fprintf(out, "  prefetch         %s: %" PRIu64 " read ahead, %" PRIu64 " used, %" PRIu64 " wasted%s\n",
-            tally_prefetch_words(prefetch, tally), tally->ahead, tally_used(tally), tally->wasted,
+    if (tally_unused(tally))
+        snprintf(unused, sizeof unused, ", %" PRIu64 " still unused", tally_unused(tally));
+    fprintf(out, "  prefetch         %s: %" PRIu64 " read ahead, %" PRIu64 " used, %" PRIu64 " wasted%s%s\n",
+            tally_prefetch_words(prefetch, tally), tally->ahead, tally_used(tally), tally->wasted, unused,
             tally_used(tally) + tally->wasted > tally->ahead ? "; some were read ahead before this conversation" : "");
     fprintf(out, "  seed             %" PRIu64 "%s\n", stats->seed, stats->seed_was_used ? " in the last turn" : "");
     print_program(out, stats);

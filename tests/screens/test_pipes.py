@@ -95,7 +95,7 @@ def test_json_is_one_valid_object():
     for key in ("text", "prefilled_tokens", "generated_tokens", "prefill_tokens_per_s", "decode_tokens_per_s", "experts",
                 "stop_reason", "model", "device", "seed", "context_used", "context_total"):
         expect(key in got, key + " is missing")
-    same(sorted(got["experts"]), sorted(["hits", "misses", "bytes_read", "bytes_cached", "prefetched", "used", "wasted", "policy"]))
+    same(sorted(got["experts"]), sorted(["hits", "misses", "bytes_read", "bytes_cached", "prefetched", "used", "wasted", "unused", "policy"]))
     same((got["text"], got["text_hex"]), ("a\ufffd", "61ff"))
     same((got["generated_tokens"], got["prefilled_tokens"], got["seed"]), (1, 6, 7))
     same((got["experts"]["hits"], got["experts"]["bytes_read"], got["stop_reason"]), (3, 4096, "end"))

@@ -134,7 +134,7 @@ static void says_what_was_counted(struct harness *t)
     CHECK(t, strstr(out, "experts cached (1.38 MB; minimum 689 KB)") != NULL);
     info.cache = was;
     out = printed(&stats);
-    CHECK(t, strstr(out, "prefetch         router: 3 read ahead, 1 used, 1 wasted\n") != NULL);
+    CHECK(t, strstr(out, "prefetch         router: 3 read ahead, 1 used, 1 wasted, 1 still unused\n") != NULL);
     CHECK(t, strstr(out, "11 tokens, 20.0 tokens/s\n") && strstr(out, "2 messages\n"));
     CHECK(t, strstr(out, "seed             7 in the last turn\n") != NULL);
     CHECK(t, !strstr(out, "since start") && !strstr(out, "before this conversation"));
