@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Goes to another place in the conversation that is under way.
+// Goes to another place in the conversation that is under way, or to another one.
 #include "app/driver/move.h"
 #include "app/util/format.h"
 
@@ -114,4 +114,33 @@ void move_conversation(struct keeper *keeper, struct timeline *timeline, struct 
     size_t length = strlen(news->text); // what a commit says stands behind it
     if (says && length + 1 < sizeof news->text)
         memcpy(news->text + length, ".", 2);
+}
+
+void move_to_session(struct keeper *keeper, struct timeline *timeline, struct worker_session *session)
+{
+    const struct backend *backend = keeper->backend;
+    struct backend_info info;
+    struct moe_err err;
+    keeper_leave(keeper);
+    if (session->save && keeper->news.failed) // it was said when it failed, and here all of it is saved
+        *keeper->news.text = 0;
+    *keeper->news.name = 0;
+    keeper->saved = session->saved;
+    backend->ops->resume(backend->self);
+    backend->ops->describe(backend->self, &info);
+    // What was read of a stopped message stays with a conversation that goes on under another name. Not with states:
+    // the end of what is saved now is where they have to stand.
+    bool stays = session->keep && session->keep == timeline_length(timeline) && !info.cache.state_bytes;
+    if (!stays && timeline_cut(timeline, session->keep, &err))
+        snprintf(keeper->news.text, sizeof keeper->news.text, "%s", err.text);
+    if (session->keep) {
+        saved_set_origin(keeper->saved, &info.origin);
+    } else {
+        uint32_t cached = keeper_load(keeper, (uint32_t)session->ids.count);
+        if (!keeper->news.stale)
+            timeline_restore(timeline, &session->ids, cached, keeper->short_of_states);
+    }
+    if (session->save && keeper->saved)
+        keeper_commit(keeper);
+    tok_ids_release(&session->ids);
 }
