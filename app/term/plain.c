@@ -485,7 +485,7 @@ static int patience(void *self)
     if (line_waits(self) || typed_waits(self))
         return 0;
     int wait = plain->flow.word.length ? WORD_MS : plain->keep_ms,
-        paste = plain->from_terminal ? prompt_paste_ms() : -1;
+        paste = plain->from_terminal ? typed_paste_ms(prompt_typed(), term_clock_ms()) : -1;
     return wait < 0 || (paste >= 0 && paste < wait) ? paste : wait;
 }
 
@@ -495,7 +495,8 @@ static void keep_typed(struct plain *plain, bool now)
     struct bytes held = {0}, paste = {0};
     struct prompt_draft draft = prompt_draft();
     bool shown = prompt_is_shown();
-    bool fine = shown ? prompt_pasted(&paste) : typed_text(prompt_typed(), &held) && bytes_append(&held, "", 1);
+    bool fine =
+        shown ? typed_pasted(prompt_typed(), &paste) : typed_text(prompt_typed(), &held) && bytes_append(&held, "", 1);
     const char *text = shown ? prompt_with_paste(&draft, &paste, &held) : held.data;
     struct bytes whole = {0}; // with the lines of its message before it
     if (fine && plain->quoted.length && bytes_append(&whole, plain->quoted.data, plain->quoted.length) &&

@@ -12,7 +12,6 @@
 #include <readline/readline.h>
 
 #include "app/term/bounds.h"
-#include "app/term/input.h"
 #include "app/term/inputrc.h"
 #include "app/term/keymaps.h"
 #include "app/term/keys.h"
@@ -34,11 +33,7 @@ static struct {
     struct recall recall;
     FILE *nowhere;      // what readline would write when the face draws
     struct typed typed; // that readline is to get
-    bool pasting;       // it begins with pasted text
-    uint64_t came_ms;   // the last of it
     bool quoting;       // the next byte is text, whatever it is
-    bool skipping;      // it begins with the rest of a key that nothing is bound to
-    int played;         // macros, since nothing waited
     struct keymaps keymaps;
     bool lent;    // its searches are readline's own, as one goes on
     bool within;  // a function that readline has called
@@ -188,25 +183,20 @@ static int unknown(int count, int code)
 
 static int skip(int count, int code)
 {
-    prompt.skipping = true;
+    prompt.typed.skipping = true;
     return unknown(count, code);
 }
 
 static int begin_paste(int count, int code)
 {
-    prompt.pasting = true;
-    prompt.came_ms = term_clock_ms();
+    typed_begin_paste(&prompt.typed, term_clock_ms());
     return nothing(count, code);
 }
 
-// A macro that calls itself ends.
 static int play_macro(int count, int code)
 {
-    enum { MOST = 64 };
     const char *text = keymaps_macro(&prompt.keymaps, rl_executing_keymap, rl_executing_key);
-    if (!text || ++prompt.played > MOST || !typed_put(&prompt.typed, text, strlen(text)))
-        return unknown(count, code);
-    return 0;
+    return text && typed_put_macro(&prompt.typed, text) ? 0 : unknown(count, code);
 }
 
 static void read_bindings(void);
@@ -628,56 +618,38 @@ static void insert_pasted(void)
     if (typed_take_paste(&prompt.typed, &text) && text.length)
         recall_insert(text.data);
     bytes_release(&text);
-    prompt.pasting = false;
     prompt.undrawn = true;
-}
-
-int prompt_paste_ms(void)
-{
-    uint64_t now = term_clock_ms(), until = prompt.came_ms + INPUT_PASTE_MS;
-    return !prompt.pasting ? -1 : until > now ? (int)(until - now) : 0;
 }
 
 void prompt_end_paste(void)
 {
-    if (prompt.pasting)
+    if (prompt.typed.pasting)
         insert_pasted();
-}
-
-bool prompt_pasted(struct bytes *text)
-{
-    struct typed look = prompt.typed;
-    return !prompt.pasting || typed_take_paste(&look, text);
 }
 
 bool prompt_can_type(void)
 {
-    bool whole = !prompt.pasting || typed_has_paste_end(&prompt.typed) || prompt_paste_ms() == 0;
-    return prompt.shown && whole && (prompt.pasting || typed_left(&prompt.typed) > 0);
+    return prompt.shown && typed_is_ready(&prompt.typed, term_clock_ms());
 }
 
 // The next key, or what of it readline asks for; or all that was pasted.
 static void type_next(void)
 {
-    static const char leave[] = "\007";
-    if (prompt.pasting) {
-        insert_pasted();
-    } else if (prompt.skipping) {
-        int byte = typed_take(&prompt.typed);
-        prompt.skipping = byte >= 0x20 && byte < 0x40;
-    } else if (typed_skip_answers(&prompt.typed)) {
-        // it is no key
-    } else if (typed_take_paste_begin(&prompt.typed)) { // in no search, which would end with its first line
-        prompt.pasting = true;
-        prompt.came_ms = term_clock_ms();
-        end_quote();
-        if (RL_ISSTATE(IN_THE_MIDDLE) && typed_put(&prompt.typed, leave, 1))
-            read_char();
-    } else {
+    switch (typed_next(&prompt.typed, term_clock_ms())) {
+    case TYPED_KEY:
         take_key(typed_left(&prompt.typed));
+        break;
+    case TYPED_PASTE_BEGINS: // in no search, which would end with its first line
+        end_quote();
+        if (RL_ISSTATE(IN_THE_MIDDLE) && typed_put(&prompt.typed, "\007", 1))
+            read_char();
+        break;
+    case TYPED_PASTE:
+        insert_pasted();
+        break;
+    case TYPED_NO_KEY:
+        break;
     }
-    if (!typed_left(&prompt.typed))
-        prompt.played = 0;
 }
 
 // Up to the end of a line, or to what was pasted and is not all there.
@@ -697,7 +669,7 @@ void prompt_feed(void)
 {
     if (typed_read(&prompt.typed, STDIN_FILENO))
         vi_await_key(&prompt.typed);
-    prompt.came_ms = term_clock_ms();
+    prompt.typed.came_ms = term_clock_ms();
     type_waiting();
 }
 
@@ -711,7 +683,6 @@ bool prompt_interrupt(const char *before, const char *given)
     struct bytes whole = {0};
     leave_key();
     prompt_end_paste();
-    prompt.skipping = false;
     typed_release(&prompt.typed); // as the terminal does with what it holds
     const char *text = line_behind(before, &whole);
     bool draft = *text;

@@ -61,10 +61,7 @@ void prompt_draw(void); // after one or more of those: what came at once is not 
 struct typed *prompt_typed(void);
 bool prompt_can_type(void);  // something of it, now
 void prompt_type_held(void); // types it at the prompt, up to the end of a line, or to a paste that has not come whole
-// Until a paste that comes no further is taken without its end, in milliseconds; -1: there is none.
-int prompt_paste_ms(void);
-void prompt_end_paste(void);            // takes it now
-bool prompt_pasted(struct bytes *text); // appends what has come of it, which stays. False: no memory
+void prompt_end_paste(void); // takes one that has not come whole, now
 // Ctrl-C: the line, with those `before` it ("": none), goes to the history, unless it is `given` (may be NULL), and is
 // cleared. False: there was nothing.
 bool prompt_interrupt(const char *before, const char *given);

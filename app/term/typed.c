@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/term/input.h"
 #include "app/util/format.h"
 
 static const char paste_begin[] = "\033[200~", paste_end[] = "\033[201~";
@@ -47,11 +48,18 @@ size_t typed_left(const struct typed *typed)
     return typed->bytes.length - typed->taken;
 }
 
-bool typed_add(struct typed *typed, const char *bytes, size_t length)
+static bool append(struct typed *typed, const char *bytes, size_t length)
 {
     if (!typed_left(typed))
         typed->bytes.length = typed->taken = typed->looked = 0;
     return bytes_append(&typed->bytes, bytes, length);
+}
+
+bool typed_add(struct typed *typed, const char *bytes, size_t length)
+{
+    if (!typed_left(typed))
+        typed->played = 0;
+    return append(typed, bytes, length);
 }
 
 int typed_take(struct typed *typed)
@@ -62,13 +70,19 @@ int typed_take(struct typed *typed)
 bool typed_put(struct typed *typed, const char *bytes, size_t length)
 {
     size_t left = typed_left(typed);
-    if (!typed_add(typed, bytes, length)) // room for it
+    if (!append(typed, bytes, length)) // room for it
         return false;
     char *next = typed->bytes.data + typed->taken;
     memmove(next + length, next, left);
     memcpy(next, bytes, length);
     typed->looked = typed->taken;
     return true;
+}
+
+bool typed_put_macro(struct typed *typed, const char *text)
+{
+    enum { MOST = 64 };
+    return ++typed->played <= MOST && typed_put(typed, text, strlen(text));
 }
 
 bool typed_read(struct typed *typed, int terminal)
@@ -79,7 +93,7 @@ bool typed_read(struct typed *typed, int terminal)
     return got > 0 && typed_add(typed, block, (size_t)got);
 }
 
-bool typed_take_paste_begin(struct typed *typed)
+static bool take_paste_begin(struct typed *typed)
 {
     if (typed_left(typed) < MARK || memcmp(typed->bytes.data + typed->taken, paste_begin, MARK) != 0)
         return false;
@@ -87,7 +101,7 @@ bool typed_take_paste_begin(struct typed *typed)
     return true;
 }
 
-bool typed_has_paste_end(struct typed *typed)
+static bool has_paste_end(struct typed *typed)
 {
     if (typed->looked < typed->taken)
         typed->looked = typed->taken;
@@ -99,7 +113,7 @@ bool typed_has_paste_end(struct typed *typed)
 
 bool typed_take_paste(struct typed *typed, struct bytes *text)
 {
-    bool whole = typed_has_paste_end(typed), fine = true;
+    bool whole = has_paste_end(typed), fine = true;
     size_t begin = text->length;
     size_t end = whole ? typed->looked : typed->bytes.length;
     for (size_t at = typed->taken; fine && at < end; at++) {
@@ -115,7 +129,48 @@ bool typed_take_paste(struct typed *typed, struct bytes *text)
     typed->left_out += typed_drop_controls(text, begin);
     typed->taken = end + (whole ? MARK : 0);
     typed->unended = typed->unended || !whole;
+    typed->pasting = false;
     return fine;
+}
+
+bool typed_pasted(const struct typed *typed, struct bytes *text)
+{
+    struct typed look = *typed;
+    return !typed->pasting || typed_take_paste(&look, text);
+}
+
+void typed_begin_paste(struct typed *typed, uint64_t now_ms)
+{
+    typed->pasting = true;
+    typed->came_ms = now_ms;
+}
+
+int typed_paste_ms(const struct typed *typed, uint64_t now_ms)
+{
+    uint64_t until = typed->came_ms + INPUT_PASTE_MS;
+    return !typed->pasting ? -1 : until > now_ms ? (int)(until - now_ms) : 0;
+}
+
+bool typed_is_ready(struct typed *typed, uint64_t now_ms)
+{
+    return typed->pasting ? has_paste_end(typed) || typed_paste_ms(typed, now_ms) == 0 : typed_left(typed) > 0;
+}
+
+enum typed_kind typed_next(struct typed *typed, uint64_t now_ms)
+{
+    if (typed->pasting)
+        return TYPED_PASTE;
+    if (typed->skipping) {
+        int byte = typed_take(typed);
+        typed->skipping = byte >= 0x20 && byte < 0x40;
+        return TYPED_NO_KEY;
+    }
+    if (typed_skip_answers(typed))
+        return TYPED_NO_KEY;
+    if (!take_paste_begin(typed))
+        return TYPED_KEY;
+    typed_begin_paste(typed, now_ms);
+    return TYPED_PASTE_BEGINS;
 }
 
 bool typed_begins_answer(char introducer, char next)

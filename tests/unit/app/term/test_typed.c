@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "app/term/input.h"
 #include "app/term/typed.h"
 
 static void bytes_come_in_their_order(struct harness *t)
@@ -63,23 +64,27 @@ static void pastes_are_whole(struct harness *t)
     struct typed typed = {0};
     struct bytes text = {0};
     for (size_t i = 0; i < 6; i++)
-        CHECK(t, !typed_take_paste_begin(&typed) && typed_add(&typed, all + i, 1));
-    CHECK(t, typed_take_paste_begin(&typed) && !typed_left(&typed));
+        CHECK(t, typed_add(&typed, all + i, 1) && (typed_next(&typed, 0) == TYPED_KEY) == (i < 5));
+    CHECK(t, typed.pasting && !typed_left(&typed));
     size_t end = (size_t)(strstr(all, "\033[201~") + 6 - all);
     for (size_t i = 6; i < sizeof all - 1; i++) {
-        CHECK_EQ(t, typed_has_paste_end(&typed), i >= end);
-        CHECK(t, typed_add(&typed, all + i, 1));
+        CHECK_EQ(t, typed_is_ready(&typed, 0), i >= end);
+        CHECK(t, typed_next(&typed, 0) == TYPED_PASTE && typed_add(&typed, all + i, 1));
     }
     CHECK(t, typed_take_paste(&typed, &text));
     CHECK_STR(t, text.data, "a\nb\nc\n\td[201\n\xC3\xA9");
     CHECK_EQ(t, typed.left_out, 3);
+    CHECK(t, !typed.unended && typed_next(&typed, 0) == TYPED_KEY);
     CHECK_EQ(t, typed_take(&typed), 'e');
     text.length = 0;
-    CHECK(t, typed_has_paste_end(&typed) && typed_take_paste(&typed, &text) && !text.length && !typed_left(&typed));
-    CHECK(t, typed_add(&typed, "fg\033[201", 7) && !typed_has_paste_end(&typed));
-    CHECK(t, typed_put(&typed, "\033[201~", 6) && typed_has_paste_end(&typed)); // what was looked at moves
-    CHECK(t, typed_take_paste(&typed, &text) && !text.length);
-    CHECK(t, typed_take_paste(&typed, &text)); // as far as it came
+    typed_begin_paste(&typed, 0);
+    CHECK(t,
+          typed_is_ready(&typed, 0) && typed_take_paste(&typed, &text) && !text.length && !typed_is_ready(&typed, 0));
+    typed_begin_paste(&typed, 0);
+    CHECK(t, typed_add(&typed, "fg\033[201", 7) && !typed_is_ready(&typed, 0));
+    CHECK(t, typed_put(&typed, "\033[201~", 6) && typed_is_ready(&typed, 0)); // what was looked at moves
+    CHECK(t, typed_take_paste(&typed, &text) && !text.length && !typed.unended);
+    CHECK(t, typed_take_paste(&typed, &text) && typed.unended); // as far as it came
     CHECK_STR(t, text.data, "fg[201");
     typed.left_out = 0;
     CHECK(t, typed_add(&typed, "\xC2\x85h\xC2\x9Bi\xC2\xA0\xC2", 9) && typed_take_paste(&typed, &text));
@@ -87,6 +92,62 @@ static void pastes_are_whole(struct harness *t)
     CHECK_EQ(t, typed.left_out, 2);
     CHECK_EQ(t, typed_left(&typed), 0);
     bytes_release(&text);
+    typed_release(&typed);
+}
+
+static void a_paste_that_comes_no_further_is_ready(struct harness *t)
+{
+    struct typed typed = {0};
+    struct bytes text = {0};
+    CHECK_EQ(t, typed_paste_ms(&typed, 7), -1);
+    CHECK(t, !typed_is_ready(&typed, 7) && typed_pasted(&typed, &text) && !text.length);
+    CHECK(t, typed_add(&typed, "\033[200~ab\r\x01", 10) && typed_is_ready(&typed, 7));
+    CHECK_EQ(t, typed_next(&typed, 1000), TYPED_PASTE_BEGINS);
+    CHECK_EQ(t, typed_paste_ms(&typed, 1000), INPUT_PASTE_MS);
+    CHECK_EQ(t, typed_paste_ms(&typed, 999 + INPUT_PASTE_MS), 1);
+    CHECK(t, !typed_is_ready(&typed, 999 + INPUT_PASTE_MS));
+    typed.came_ms = 2000; // there was more
+    CHECK(t, !typed_is_ready(&typed, 1000 + INPUT_PASTE_MS));
+    CHECK_EQ(t, typed_paste_ms(&typed, 9000 + INPUT_PASTE_MS), 0);
+    CHECK(t, typed_pasted(&typed, &text) && typed.pasting && !typed.unended && !typed.left_out);
+    CHECK_STR(t, text.data, "ab\n");
+    CHECK(t, typed_is_ready(&typed, 2000 + INPUT_PASTE_MS) && typed_next(&typed, 9000) == TYPED_PASTE);
+    CHECK(t, typed_take_paste(&typed, &text) && typed.unended && typed.left_out == 1 && !typed.pasting);
+    CHECK_STR(t, text.data, "ab\nab\n");
+    CHECK(t, !typed_is_ready(&typed, 9000) && typed_paste_ms(&typed, 9000) == -1);
+    bytes_release(&text);
+    typed_release(&typed);
+}
+
+static void the_rest_of_a_key_is_none(struct harness *t)
+{
+    struct typed typed = {.skipping = true};
+    CHECK(t, typed_add(&typed, "1;5Xa", 5)); // ESC [ was read
+    for (int i = 0; i < 4; i++)
+        CHECK_EQ(t, typed_next(&typed, 0), TYPED_NO_KEY);
+    CHECK_EQ(t, typed_next(&typed, 0), TYPED_KEY);
+    CHECK_EQ(t, typed_take(&typed), 'a');
+    typed.skipping = true;
+    CHECK(t, typed_add(&typed, "b\033]1;x\a", 7)); // its last byte ends it
+    CHECK_EQ(t, typed_next(&typed, 0), TYPED_NO_KEY);
+    CHECK(t, !typed.skipping && typed_next(&typed, 0) == TYPED_NO_KEY && !typed_is_ready(&typed, 0));
+    typed_release(&typed);
+}
+
+static void macros_end(struct harness *t)
+{
+    struct typed typed = {0};
+    int played = 0;
+    CHECK(t, typed_add(&typed, "xy", 2));
+    for (; played < 1000 && typed_put_macro(&typed, "x"); played++) // calls itself
+        CHECK_EQ(t, typed_take(&typed), 'x');
+    CHECK_EQ(t, played, 64);
+    CHECK(t, typed_add(&typed, "z", 1) && !typed_put_macro(&typed, "x")); // it was typed behind them
+    while (typed_left(&typed))
+        typed_take(&typed);
+    CHECK(t, !typed_put_macro(&typed, "x") && !typed_left(&typed)); // the last byte called it
+    CHECK(t, typed_add(&typed, "x", 1) && typed_put_macro(&typed, "ab"));
+    CHECK_EQ(t, typed_take(&typed), 'a');
     typed_release(&typed);
 }
 
@@ -178,6 +239,9 @@ int main(int argc, char **argv)
         TEST(a_terminal_is_read_to_its_end),
         TEST(what_is_put_in_front_is_taken_first),
         TEST(pastes_are_whole),
+        TEST(a_paste_that_comes_no_further_is_ready),
+        TEST(the_rest_of_a_key_is_none),
+        TEST(macros_end),
         TEST(whole_answers_are_skipped),
         TEST(what_a_paste_lacks_is_counted),
         TEST(what_waits_as_text),
