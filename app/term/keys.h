@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The keys of the chat, by one table (keys.def). prompt.c binds them.
+// The keys of the chat, by one table (keys.def). bindings.c binds them.
 #ifndef MOECHAT_APP_TERM_KEYS_H
 #define MOECHAT_APP_TERM_KEYS_H
 

@@ -11,10 +11,9 @@
 #include <readline/history.h>
 #include <readline/readline.h>
 
+#include "app/term/bindings.h"
 #include "app/term/bounds.h"
 #include "app/term/inputrc.h"
-#include "app/term/keymaps.h"
-#include "app/term/keys.h"
 #include "app/term/matches.h"
 #include "app/term/recall.h"
 #include "app/term/term.h"
@@ -24,45 +23,29 @@
     (RL_STATE_ISEARCH | RL_STATE_NSEARCH | RL_STATE_MULTIKEY | RL_STATE_NUMERICARG | RL_STATE_VIMOTION |               \
      RL_STATE_CHARSEARCH)
 
-enum { KEY_SEQUENCES = 6 };
-
 static struct {
     struct prompt_face face;
     char *label;
     bool shown;
     struct recall recall;
-    FILE *nowhere;      // what readline would write when the face draws
-    struct typed typed; // that readline is to get
-    bool quoting;       // the next byte is text, whatever it is
-    struct keymaps keymaps;
-    bool lent;    // its searches are readline's own, as one goes on
-    bool within;  // a function that readline has called
-    bool in_line; // that one which takes a line: readline forgets the draft behind it
-    char *next;   // so this becomes the draft then, NULL: nothing does
+    FILE *nowhere;            // what readline would write when the face draws
+    bool undrawn;             // readline's own line, as more was typed at once
+    struct typed typed;       // that readline is to get
+    struct bindings bindings; // what it does with that
+    bool in_line;             // within what takes a line: readline forgets the draft behind it
+    char *next;               // so this becomes the draft then, NULL: nothing does
     size_t next_point;
     bool next_command; // in vi's command mode
-    bool undrawn;      // readline's own line, as more was typed at once
 } prompt;
+
+struct bindings *prompt_bindings(void)
+{
+    return &prompt.bindings;
+}
 
 static bool draws(void)
 {
     return prompt.face.screen != NULL;
-}
-
-static int press(bool (*take)(struct tui *tui), rl_command_func_t *otherwise, int count, int code)
-{
-    bool before = prompt.within;
-    prompt.within = true;
-    bool taken = draws() && take(prompt.face.screen);
-    prompt.within = before;
-    return taken ? 0 : otherwise(count, code);
-}
-
-static int nothing(int count, int code)
-{
-    (void)count;
-    (void)code;
-    return 0;
 }
 
 // ---- What comes at once is drawn once: readline draws its line anew with each key that is not of a word, so a paste
@@ -79,7 +62,7 @@ static void draw_as_ever(void)
         rl_redisplay_function = rl_redisplay;
 }
 
-static void draw_line(void)
+void prompt_draw(void)
 {
     draw_as_ever();
     if (prompt.undrawn && prompt.shown)
@@ -87,257 +70,7 @@ static void draw_line(void)
     prompt.undrawn = false;
 }
 
-static void mend_keymaps(void);
-
-static void read_char(void)
-{
-    bool searches = RL_ISSTATE(RL_STATE_NSEARCH);
-    if (prompt.lent && !RL_ISSTATE(RL_STATE_ISEARCH))
-        mend_keymaps();
-    recall_part_changes();
-    prompt.quoting = false;
-    rl_callback_read_char();
-    if (searches && !RL_ISSTATE(RL_STATE_NSEARCH))
-        recall_end_search(&prompt.recall);
-}
-
-// Takes a byte, behind which so many wait. What comes singly is drawn as ever.
-static void take_key(size_t waiting)
-{
-    enum { BURST = 64, LONG_LINE = 1024 };
-    if (prompt_vi_command())
-        bounds_end_with_character();
-    if (!draws() && (waiting > BURST || (waiting > 1 && rl_end > LONG_LINE)))
-        rl_redisplay_function = draw_later;
-    read_char();
-}
-
-// readline ends its line where it was drawn last.
-static int accept_line(int count, int code)
-{
-    draw_line();
-    return rl_newline(count, code);
-}
-
-static int insert_newline(int count, int code)
-{
-    (void)count;
-    (void)code;
-    rl_insert_text("\n");
-    return 0;
-}
-
-// Commands are completed; in a message a tab is a tab.
-static int complete(int count, int code)
-{
-    if (rl_line_buffer[strspn(rl_line_buffer, " ")] != '/')
-        return rl_insert(count, '\t');
-    (void)code;
-    draw_line();
-    return rl_complete_internal(rl_completion_mode(complete));
-}
-
-#define EDIT_KEY(...)
-#define SCREEN_KEY(id, function, sequences, otherwise, ...)                                                            \
-    static int key_##id(int count, int code)                                                                           \
-    {                                                                                                                  \
-        return press(tui_key_##id, otherwise, count, code);                                                            \
-    }
-#define OTHER_KEY(...)
-#include "app/term/keys.def"
-#undef EDIT_KEY
-#undef SCREEN_KEY
-
-static const struct bound_key {
-    const char *function;                 // its name for inputrc
-    const char *sequences[KEY_SEQUENCES]; // ends with NULL when fewer
-    rl_command_func_t *does;
-    bool in_lines; // at readline's own prompt, too
-} keys[] = {
-#define AT(...)                                                                                                        \
-    {                                                                                                                  \
-        __VA_ARGS__                                                                                                    \
-    }
-#define EDIT_KEY(id, function, sequences, does, ...)        {function, sequences, does, true},
-#define SCREEN_KEY(id, function, sequences, otherwise, ...) {function, sequences, key_##id, false},
-#include "app/term/keys.def"
-#undef AT
-#undef EDIT_KEY
-#undef SCREEN_KEY
-#undef OTHER_KEY
-};
-enum { N_KEYS = sizeof keys / sizeof keys[0] };
-
-// emacs' first, vi's command mode last.
-static const Keymap maps[] = {emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap};
-enum { N_MAPS = sizeof maps / sizeof maps[0] };
-
-// ---- What readline's callbacks can't be trusted with (keymaps.h) ----
-
-static int unknown(int count, int code)
-{
-    (void)count;
-    (void)code;
-    return rl_ding();
-}
-
-static int skip(int count, int code)
-{
-    prompt.typed.skipping = true;
-    return unknown(count, code);
-}
-
-static int begin_paste(int count, int code)
-{
-    typed_begin_paste(&prompt.typed, term_clock_ms());
-    return nothing(count, code);
-}
-
-static int play_macro(int count, int code)
-{
-    const char *text = keymaps_macro(&prompt.keymaps, rl_executing_keymap, rl_executing_key);
-    return text && typed_put_macro(&prompt.typed, text) ? 0 : unknown(count, code);
-}
-
-static void read_bindings(void);
-
-static int reread(int count, int code)
-{
-    if (!inputrc_read_again())
-        unknown(count, code);
-    read_bindings();
-    return 0;
-}
-
-static void begin_search(void);
-
-static int search_back(int count, int code)
-{
-    begin_search();
-    return rl_reverse_search_history(count, code);
-}
-
-static int search_forth(int count, int code)
-{
-    begin_search();
-    return rl_forward_search_history(count, code);
-}
-
-static int quote(int count, int code)
-{
-    prompt.quoting = true;
-    return rl_quoted_insert(count, code);
-}
-
-// No state of readline's says that it waits for that byte.
-static void end_quote(void)
-{
-    if (prompt.quoting)
-        rl_callback_sigcleanup();
-    prompt.quoting = false;
-}
-
-static const struct keymaps_functions functions = {unknown, skip,        begin_paste,  play_macro,
-                                                   reread,  search_back, search_forth, quote};
-
-static void mend_keymaps(void)
-{
-    for (size_t i = 0; i < N_MAPS; i++)
-        keymaps_mend(&prompt.keymaps, maps[i], &functions);
-    prompt.lent = false;
-}
-
-// It takes the line, and what stands in it may have been typed just now.
-static void begin_search(void)
-{
-    prompt.face.keep(prompt.face.context);
-    for (size_t i = 0; i < N_MAPS; i++)
-        keymaps_lend_searches(maps[i], &functions);
-    prompt.lent = true;
-}
-
-// A key that an inputrc has given to one of our functions stays theirs.
-static bool is_ours(const char *sequence, Keymap map)
-{
-    int type;
-    rl_command_func_t *bound = rl_function_of_keyseq(sequence, map, &type);
-    for (size_t i = 0; i < N_KEYS && type == ISFUNC; i++)
-        if (bound == keys[i].does)
-            return true;
-    return false;
-}
-
-// Where an inputrc leaves the key as readline has it.
-static void bind_instead(const char *sequence, Keymap map, rl_command_func_t *was, rl_command_func_t *does)
-{
-    if (rl_function_of_keyseq(sequence, map, NULL) == was)
-        rl_bind_keyseq_in_map(sequence, does, map);
-}
-
-static void bind_keys(void)
-{
-    for (size_t n = 0; n < N_KEYS; n++) {
-        const struct bound_key *key = &keys[n];
-        for (int i = 0; i < KEY_SEQUENCES && key->sequences[i]; i++)
-            for (size_t map = 0; map < N_MAPS && (key->in_lines || draws()); map++)
-                if (!is_ours(key->sequences[i], maps[map]))
-                    rl_bind_keyseq_in_map(key->sequences[i], key->does, maps[map]);
-    }
-    static const struct {
-        const char *sequence, *function;
-    } usual[] = {
-        {"\033[3~", "delete-char"},       {"\033[1~", "beginning-of-line"}, {"\033[4~", "end-of-line"},
-        {"\033[7~", "beginning-of-line"}, {"\033[8~", "end-of-line"},       {"\033[1;5C", "forward-word"},
-        {"\033[1;5D", "backward-word"},
-    };
-    if (draws()) { // by lines of the draft first, as the arrows go; v as bash has it
-        rl_bind_keyseq_if_unbound_in_map("v", rl_named_function("moechat-editor"), vi_movement_keymap);
-        bind_instead("k", vi_movement_keymap, rl_get_previous_history, key_up);
-        bind_instead("j", vi_movement_keymap, rl_get_next_history, key_down);
-    }
-    for (size_t map = 0; map < N_MAPS && !draws(); map++) {
-        bind_instead("\r", maps[map], rl_newline, accept_line);
-        bind_instead("\n", maps[map], rl_newline, accept_line);
-        bind_instead("\f", maps[map], rl_insert, rl_clear_screen); // vi's insert mode would insert it
-    }
-    // A # before the draft sends it to the model, as no shell would.
-    bind_instead("\033#", emacs_standard_keymap, rl_insert_comment, nothing);
-    bind_instead("#", vi_movement_keymap, rl_insert_comment, nothing);
-    for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
-        for (size_t map = 0; map < 2; map++)
-            rl_bind_keyseq_if_unbound_in_map(usual[i].sequence, rl_named_function(usual[i].function), maps[map]);
-}
-
-// vi's / and n match patterns, which takes the square of a line's length: seconds where one of the history is a long
-// paste. In any other keymap readline looks for the text itself.
-#define SEARCH(function)                                                                                               \
-    static int plain_##function(int count, int code)                                                                   \
-    {                                                                                                                  \
-        Keymap map = rl_get_keymap();                                                                                  \
-        prompt.face.keep(prompt.face.context);                                                                         \
-        recall_begin_search(&prompt.recall);                                                                           \
-        rl_set_keymap(vi_insertion_keymap);                                                                            \
-        int status = rl_##function(count, code);                                                                       \
-        rl_set_keymap(map);                                                                                            \
-        if (!RL_ISSTATE(RL_STATE_NSEARCH))                                                                             \
-            recall_end_search(&prompt.recall);                                                                         \
-        return status;                                                                                                 \
-    }
-SEARCH(vi_search)
-SEARCH(vi_search_again)
-SEARCH(noninc_forward_search)
-SEARCH(noninc_reverse_search)
-#undef SEARCH
-
-static void bind_searches(void)
-{
-    bind_instead("/", vi_movement_keymap, rl_vi_search, plain_vi_search);
-    bind_instead("?", vi_movement_keymap, rl_vi_search, plain_vi_search);
-    bind_instead("n", vi_movement_keymap, rl_vi_search_again, plain_vi_search_again);
-    bind_instead("N", vi_movement_keymap, rl_vi_search_again, plain_vi_search_again);
-    bind_instead("\033n", emacs_standard_keymap, rl_noninc_forward_search, plain_noninc_forward_search);
-    bind_instead("\033p", emacs_standard_keymap, rl_noninc_reverse_search, plain_noninc_reverse_search);
-}
+// ---- What readline calls ----
 
 static void on_line(char *line)
 {
@@ -350,10 +83,10 @@ static void on_line(char *line)
         if (!line)
             fputc('\n', rl_outstream);
     }
-    bool before = prompt.within;
-    prompt.within = prompt.in_line = true;
+    bool before = prompt.bindings.within;
+    prompt.bindings.within = prompt.in_line = true;
     prompt.face.line(prompt.face.context, line);
-    prompt.within = before;
+    prompt.bindings.within = before;
     prompt.in_line = false;
 }
 
@@ -395,6 +128,8 @@ static int take_byte(FILE *ignored)
     return poll(&input, 1, 100) > 0 && read(STDIN_FILENO, &byte, 1) == 1 ? (unsigned char)byte : EOF;
 }
 
+// ---- Its beginning and its end ----
+
 static void draw_nothing(void)
 {
     // The face looks at prompt_draft when it draws.
@@ -411,25 +146,12 @@ static bool set_hooks(void)
     return true;
 }
 
-// Ours, then what moechat's own inputrc changes; last what must be so.
-static void read_bindings(void)
-{
-    bind_keys();
-    bind_searches();
-    inputrc_read_own();
-    rl_variable_bind("isearch-terminators", "\033\012"); // Esc: readline does not survive other keys that end a search
-    if (draws()) {
-        rl_variable_bind("bell-style", "none"); // it would go to standard error
-    } else {                                    // readline would wait for the answer, and nothing else be heard
-        rl_variable_bind("completion-query-items", "0");
-        rl_variable_bind("page-completions", "off");
-    }
-    mend_keymaps();
-}
-
 bool prompt_open(const struct prompt_face *face)
 {
     prompt.face = *face;
+    prompt.bindings.face = &prompt.face;
+    prompt.bindings.recall = &prompt.recall;
+    prompt.bindings.typed = &prompt.typed;
     prompt.label = strdup(face->label ? face->label : "");
     if (!prompt.label || (draws() && !set_hooks()))
         return false;
@@ -445,13 +167,12 @@ bool prompt_open(const struct prompt_face *face)
     rl_attempted_completion_function = attempt;
     rl_completer_word_break_characters = " \t\n";
     rl_completer_quote_characters = "";
-    for (size_t i = 0; i < N_KEYS; i++)
-        rl_add_defun(keys[i].function, keys[i].does, -1);
+    bindings_name();
     if (draws())
         rl_variable_bind("show-all-if-ambiguous", "on"); // the window is in nobody's way; an inputrc may say otherwise
     inputrc_initialize();
     bounds_keep_screen();
-    read_bindings();
+    bindings_read(&prompt.bindings);
     const char *pastes = rl_variable_value("enable-bracketed-paste");
     if (!draws() && !term_raw(pastes && strcmp(pastes, "on") == 0))
         return false;
@@ -471,11 +192,21 @@ bool prompt_open(const struct prompt_face *face)
     return true;
 }
 
+static void read_char(void)
+{
+    bool searches = RL_ISSTATE(RL_STATE_NSEARCH);
+    bindings_settle(&prompt.bindings);
+    recall_part_changes();
+    rl_callback_read_char();
+    if (searches && !RL_ISSTATE(RL_STATE_NSEARCH))
+        recall_end_search(&prompt.recall);
+}
+
 // At readline's own prompt, as prompt_cancel: before what waits to be typed. A search gives the draft back, in the
 // place of what it has found.
 static void leave_key(void)
 {
-    end_quote();
+    bindings_end_quote(&prompt.bindings);
     bool key = RL_ISSTATE(RL_STATE_MULTIKEY) != 0;
     for (int i = 0; i < 4 && RL_ISSTATE(IN_THE_MIDDLE) && typed_put(&prompt.typed, "\007", 1); i++)
         read_char();
@@ -517,10 +248,12 @@ struct recall_end prompt_close(const char *draft, const char *behind, struct byt
         fclose(prompt.nowhere);
     prompt.nowhere = NULL;
     typed_release(&prompt.typed);
-    keymaps_release(&prompt.keymaps);
+    bindings_release(&prompt.bindings);
     term_restore();
     return end;
 }
+
+// ---- What Up brings back ----
 
 bool prompt_remember(const char *text)
 {
@@ -589,6 +322,8 @@ int prompt_edit(char *path, size_t size)
     return recall_edit(&prompt.recall, path, size);
 }
 
+// ---- At readline's own prompt ----
+
 void prompt_show(const char *draft)
 {
     prompt.shown = true;
@@ -632,6 +367,17 @@ bool prompt_can_type(void)
     return prompt.shown && typed_is_ready(&prompt.typed, term_clock_ms());
 }
 
+// Takes a byte, behind which so many wait. What comes singly is drawn as ever.
+static void take_key(size_t waiting)
+{
+    enum { BURST = 64, LONG_LINE = 1024 };
+    if (prompt_vi_command())
+        bounds_end_with_character();
+    if (!draws() && (waiting > BURST || (waiting > 1 && rl_end > LONG_LINE)))
+        rl_redisplay_function = draw_later;
+    read_char();
+}
+
 // The next key, or what of it readline asks for; or all that was pasted.
 static void type_next(void)
 {
@@ -640,7 +386,7 @@ static void type_next(void)
         take_key(typed_left(&prompt.typed));
         break;
     case TYPED_PASTE_BEGINS: // in no search, which would end with its first line
-        end_quote();
+        bindings_end_quote(&prompt.bindings);
         if (RL_ISSTATE(IN_THE_MIDDLE) && typed_put(&prompt.typed, "\007", 1))
             read_char();
         break;
@@ -662,7 +408,7 @@ static void type_waiting(void)
 void prompt_type_held(void)
 {
     type_waiting();
-    draw_line();
+    prompt_draw();
 }
 
 void prompt_feed(void)
@@ -671,11 +417,6 @@ void prompt_feed(void)
         vi_await_key(&prompt.typed);
     prompt.typed.came_ms = term_clock_ms();
     type_waiting();
-}
-
-void prompt_draw(void)
-{
-    draw_line();
 }
 
 bool prompt_interrupt(const char *before, const char *given)
@@ -711,6 +452,8 @@ void prompt_resize(void)
     rl_resize_terminal();
     bounds_keep_screen();
 }
+
+// ---- For a face that draws ----
 
 struct prompt_draft prompt_draft(void)
 {
@@ -813,9 +556,9 @@ void prompt_point(size_t point)
 // By Ctrl-G alone: rl_callback_sigcleanup leaves what it knows of a key that has begun behind, and falls over it later.
 void prompt_cancel(void)
 {
-    end_quote();
+    bindings_end_quote(&prompt.bindings);
     bool key = RL_ISSTATE(RL_STATE_MULTIKEY) != 0;
-    for (int i = 0; i < 4 && !prompt.within && RL_ISSTATE(IN_THE_MIDDLE); i++)
+    for (int i = 0; i < 4 && !prompt.bindings.within && RL_ISSTATE(IN_THE_MIDDLE); i++)
         prompt_type("\007", 1);
     if (key)
         vi_take_bell_out();
