@@ -480,6 +480,11 @@ const char *prompt_with_paste(const struct prompt_draft *draft, const struct byt
     return fine ? whole->data : draft->text;
 }
 
+bool prompt_is_quoting(void)
+{
+    return prompt.bindings.quoting;
+}
+
 bool prompt_is_within_key(void)
 {
     return RL_ISSTATE(IN_THE_MIDDLE);

@@ -753,7 +753,7 @@ void tui_take_input(void *context, const struct input_item *item)
     }
     tui->dirty = true;
     *tui->notice = 0; // it was about what was done before
-    if (item->kind == INPUT_ESCAPE) {
+    if (item->kind == INPUT_ESCAPE && !prompt_is_quoting()) {
         escape(tui);
         tui_forget_words(tui);
         return;
@@ -778,7 +778,8 @@ void tui_take_input(void *context, const struct input_item *item)
     case INPUT_WHEEL_DOWN:
         scroll(tui, item->kind == INPUT_WHEEL_UP ? -3 : 3);
         break;
-    case INPUT_ESCAPE:
+    case INPUT_ESCAPE: // quoted
+        prompt_type("\033", 1);
         break;
     }
 }

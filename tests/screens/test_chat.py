@@ -342,6 +342,17 @@ def test_a_message_of_several_lines():
         leave(t)
 
 
+def test_esc_that_is_quoted_is_text():
+    t = chat(ECHO)
+    t.send("ab\x16")
+    t.wait("ab")
+    t.send("\x1b")
+    t.wait("^[")
+    t.send("xy\r")
+    t.wait("Assistant:", "ab\u241bxy\r\n", "You:")
+    leave(t)
+
+
 def test_pasted_text_is_one_message():
     t = chat(ECHO)
     t.wait("\x1b[?2004h") if b"\x1b[?2004h" not in t.output else None

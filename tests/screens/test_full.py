@@ -57,6 +57,10 @@ def answered(s, message="Tell me of rivers.", last=" tokens/s)"):
     s.until(IDLE)
 
 
+def no_draft(s):
+    return s.text().rstrip().endswith("\n>")
+
+
 def after_two_answers():
     s = chat("turn\necho\ntoken -a\nturn\necho\ntoken -b\nturn\necho\ntoken -c\n")
     answered(s, "one")
@@ -1497,6 +1501,27 @@ def test_esc_leaves_an_edit():
     s.keys(" too\r", "two too-c")  # sent: nothing to leave
     s.until(IDLE)
     s.keys("\x1b", lambda t: "two too-c" in t.text())
+    leave(s)
+
+
+def test_esc_that_is_quoted_is_text():
+    """Behind Ctrl-V, as any other byte; it leaves nothing."""
+    s = after_two_answers()
+    for keys in (["ab\x16\x1b"], ["ab\x16", "\x1b"]):
+        s.keys("/edit\r", "Esc brings it back.")
+        s.keys("\x15", lambda t: "> two" not in t.text())
+        for key in keys:
+            s.send(key)
+        s.until("> ab\u241b")
+        s.keys("xy", "> ab\u241bxy")
+        expect("Esc brings it back." in s.text(), s.text())
+        s.keys("\x1b", "two-b")
+        s.until(no_draft)
+    s.keys("\x1b/", "search")
+    s.keys("ab\x16", "ab")
+    s.keys("\x1b", "ab\u241b")
+    s.keys("\x1b", no_draft)
+    s.keys("ab\x16\x1bxy\r", "\u25c6 ab\u241bxy")
     leave(s)
 
 
