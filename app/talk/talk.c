@@ -155,7 +155,7 @@ void talk_begin_conversation(struct talk *talk)
 {
     talk->face->cleared(talk->self);
     talk->turn_seeded = talk->system_waits = false;
-    talk->editing = 0;
+    talk->editing = EDIT_NONE;
     talk->figures_of = PART_NONE;
     worker_begin_conversation(talk->worker);
 }
@@ -408,10 +408,10 @@ void talk_send(struct talk *talk, struct turn *turn)
     turn->sampling = talk_settings_sampling(&talk->settings, talk->asked_seed);
     turn->max_tokens = talk->settings.max_tokens;
     talk->begun = false;
-    talk->edit_sent = talk->editing;
-    if (talk->editing)
+    talk->edit_sent = talk->editing == EDIT_SAID;
+    if (talk->edit_sent)
         talk->chat.back = talk->edited_from;
-    talk->editing = 0;
+    talk->editing = EDIT_NONE;
     talk->system_waits = false;       // it is saved with this message, unless that is refused: see note_turn
     talk_enter(talk, TALK_ANSWERING); // first, so that the face sees the figures from before the turn
     worker_send(talk->worker, turn);

@@ -22,6 +22,13 @@ enum talk_state {
     TALK_LEAVING,
 };
 
+// What /edit put into the draft, and was not sent yet.
+enum talk_editing {
+    EDIT_NONE,
+    EDIT_UNSENT, // a message that is no part of the conversation
+    EDIT_SAID,   // one that was taken back, with what came behind it, and the conversation is there still
+};
+
 // All but the first three is talk's own to write.
 struct talk {
     const struct face_ops *face;
@@ -49,8 +56,8 @@ struct talk {
     bool seeded_again;                 // but not one that takes the seed of the answer that it gives again
     bool seed_is_new;                  // no turn began since it was set
     bool going;                        // elsewhere in the conversation, or to another; the worker follows
-    size_t editing;                    // messages that /edit took back, and the conversation is there still; 0: none
-    struct chat_place edited_from;     // the conversation before it
+    enum talk_editing editing;         // in the draft
+    struct chat_place edited_from;     // EDIT_SAID: the conversation before it
     bool edit_sent;                    // by the request under way, which goes back there where it has no room
     struct bytes edited;               // the draft that it made
     uint32_t told_habits;              // what does here what a message does elsewhere, a bit for each of habits.h
@@ -101,8 +108,8 @@ void talk_leave(struct talk *talk, int status);
 // Somebody wants to leave: once what became of the last turn on the disk is told, and the second time if something
 // would be lost that can't be saved now, either, which was said. A pipe's lines mean what they say.
 void talk_ask_leave(struct talk *talk);
-// After /edit: the conversation is as before it. False: nothing is being edited, or the worker is busy. A face that
-// keeps what stands above says TALK_EDIT_LEFT.
+// After /edit: the conversation is as before it, and a message that is no part of it still is what /edit means. False:
+// nothing is being edited, or the worker is busy. A face that keeps what stands above says TALK_EDIT_LEFT.
 #define TALK_EDIT_LEFT "The edit was given up; the conversation is as it was before."
 bool talk_leave_edit(struct talk *talk);
 // What /edit made the draft, while it is being edited; NULL: nothing is. As it was it is nobody's loss.

@@ -185,31 +185,47 @@ static const struct chat_turn *nth_last_message(const struct chat *chat, size_t 
     return n ? NULL : &chat->turns[at];
 }
 
-// Takes messages back, the first of which is then typed anew. n 0: it was never part of the conversation.
+// Takes messages back, the first of which is then typed anew.
+static void edit_said(struct talk *talk, size_t n)
+{
+    char redo[REDO_WORDS];
+    talk->edited_from = chat_place(&talk->chat);
+    chat_undo(&talk->chat, n);
+    talk->face->cut(talk->self, chat_exchanges(&talk->chat));
+    talk_say_for_now(talk, "Took back %zu of your messages; change this one and send it. %s.", n,
+                     !talk->face->whole ? redo_words(redo, n)
+                     : n == 1           ? "Esc brings it back"
+                                        : "Esc brings them back");
+    talk_follow_for_now(talk);
+    talk->editing = EDIT_SAID;
+}
+
+// Of one that was never part of the conversation; what was taken back before stays so.
+static void edit_unsent(struct talk *talk)
+{
+    talk->face->cut(talk->self, chat_exchanges(&talk->chat));
+    talk_say_for_now(talk, "Change the message and send it.");
+    if (!talk->editing)
+        talk->editing = EDIT_UNSENT;
+}
+
+// Of the nth last message; 0: the one that was not sent.
 static void begin_edit(struct talk *talk, const struct bytes *message, size_t n)
 {
     struct bytes draft = {0};
-    char redo[REDO_WORDS];
     bool slash = message->length && message->data[0] == '/'; // else it would be a command
     if (!bytes_append(&draft, "/", slash) || !bytes_append(&draft, message->data, message->length)) {
         talk_fail(talk, "out of memory");
     } else if (!talk->face->draft || !talk->face->draft(talk->self, draft.data)) {
         talk_refuse(talk, "/edit takes the new text here: /edit %zu TEXT.", n + (talk->chat.unsent.data != NULL));
-    } else if (!n) {
-        talk_say_for_now(talk, "Change the message and send it.");
     } else {
-        talk->edited_from = chat_place(&talk->chat);
-        chat_undo(&talk->chat, n);
-        talk->face->cut(talk->self, chat_exchanges(&talk->chat));
-        talk_say_for_now(talk, "Took back %zu of your messages; change this one and send it. %s.", n,
-                         !talk->face->whole ? redo_words(redo, n)
-                         : n == 1           ? "Esc brings it back"
-                                            : "Esc brings them back");
-        talk_follow_for_now(talk);
-        talk->editing = n;
         bytes_release(&talk->edited);
         talk->edited = draft;
         draft = (struct bytes){0};
+        if (n)
+            edit_said(talk, n);
+        else
+            edit_unsent(talk);
     }
     bytes_release(&draft);
 }
@@ -273,7 +289,11 @@ bool talk_leave_edit(struct talk *talk)
 {
     if (!talk->editing || talk->state != TALK_IDLE)
         return false;
-    return go_to(talk, talk->edited_from.last, talk->face->whole); // elsewhere all of it still stands above
+    if (talk->editing == EDIT_SAID)
+        return go_to(talk, talk->edited_from.last, talk->face->whole); // elsewhere all of it still stands above
+    talk->face->cut(talk->self, chat_exchanges(&talk->chat));          // what is said of it goes
+    talk->editing = EDIT_NONE;
+    return true;
 }
 
 const char *talk_edited(const struct talk *talk)
@@ -339,7 +359,7 @@ void talk_do_fork(struct talk *talk, const struct line *line)
             chat_prune(&talk->chat);
         if (talk->editing) // what is said of that goes
             talk->face->cut(talk->self, chat_exchanges(&talk->chat));
-        talk->editing = 0;
+        talk->editing = EDIT_NONE;
         snprintf(note, sizeof talk->choice.note, "%s%s%sEach turn is now saved as", there ? "\"" : "",
                  there ? talk->session : "", there ? "\" stays as it is, /load returns to it. " : "");
         talk_open_session(talk, chat_position(&talk->chat), true);

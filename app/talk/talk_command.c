@@ -83,7 +83,7 @@ void talk_do_system(struct talk *talk, const struct line *line)
     } else if (!chat_change_system(&talk->chat, line->text, length)) {
         talk_fail(talk, "out of memory");
     } else if (chat_position(&talk->chat)) {
-        size_t editing = talk->editing;
+        enum talk_editing editing = talk->editing;
         talk_say(talk, "The system message is as it was before.");
         talk_follow(talk); // where the conversation went meanwhile, its rows are read back
         talk->editing = editing;

@@ -71,7 +71,7 @@ static void follow(struct talk *talk, enum worker_going going)
         return;
     }
     const struct chat_turn *last = talk->chat.n_turns ? &talk->chat.turns[talk->chat.n_turns - 1] : NULL;
-    talk->editing = 0;
+    talk->editing = EDIT_NONE;
     chat_forget_refused(&talk->chat);
     place.unanswered = last && last->role == TOK_USER && last->end ? (uint32_t)last->ids.count : 0;
     talk->going = true;
@@ -493,7 +493,7 @@ void talk_finish_session(struct talk *talk)
     struct session_news news;
     if (talk->held.length)
         talk_refuse(talk, "%s was not done.", talk->held.data);
-    if (talk->editing && talk->saving && chat_go(&talk->chat, talk->edited_from.last)) {
+    if (talk->editing == EDIT_SAID && talk->saving && chat_go(&talk->chat, talk->edited_from.last)) {
         talk_say(talk, TALK_EDIT_LEFT);
         follow(talk, GOING_TO_LEAVE);
     }

@@ -403,6 +403,21 @@ def test_an_edit_that_is_left_or_typed_ahead():
     leave(t)
 
 
+def test_an_edit_of_what_had_no_room_is_left():
+    t = chat("context 64\n" + ECHO, columns=120)
+    t.send("x" * 90 + "\r")
+    t.wait("Not sent: ", "You:")
+    t.send("/edit\r")
+    t.wait("Change the message and send it.", "You:", "x" * 90)
+    t.interrupt()
+    t.wait("^C\r\n", "The edit was given up; the conversation is as it was before.", "You:")
+    t.interrupt()
+    t.wait("Ctrl-D or /quit", "You:")
+    t.send("two\r")
+    t.wait("Assistant:", "two\r\n", "You:")
+    leave(t)
+
+
 def test_words_that_are_near_are_answered():
     got = run(script("turn\necho\n") + ["--plain", "--no-session"], stdin=b"/set temp=0.5\n/set temp\n", together=True).stdout
     expect(b"A space stands between the two: /set temp 0.5." in got and b"temp is 0.6" in got, got)

@@ -1504,6 +1504,30 @@ def test_esc_leaves_an_edit():
     leave(s)
 
 
+def test_esc_leaves_an_edit_of_what_had_no_room():
+    """It is no part of the conversation, and stays the last one for /edit."""
+    s = chat("context 64\n" + ECHO_TURN * 3)
+    answered(s, "one")
+    s.keys("x" * 70 + "\r", "Not sent: ")
+    s.until(lambda t: IDLE in t.text() and "xxx" not in t.text())
+    before = s.text().split(IDLE)[0]
+    for changed in ("", " changed", ""):
+        s.keys("/edit\r", lambda t: "Change the message and send it." in t.text() and "x" * 50 in t.text())
+        if changed:
+            s.keys(changed, changed)
+        s.keys("\x1b", lambda t: no_draft(t) and ("draft moved" in t.text()) == bool(changed))
+        same(s.text().split(IDLE)[0], before)
+    s.keys("\x1b[A", "> /edit")
+    s.keys("\x1b[A", "xx changed")
+    s.keys("\x15\x1b", no_draft)
+    s.keys("/edit\r", "Change the message and send it.")
+    s.keys("\x15two\r", "\u25c6 two")  # sent: nothing to leave
+    s.until(IDLE)
+    s.keys("three\x1b", "> three")
+    s.keys("\x15", no_draft)
+    leave(s)
+
+
 def test_esc_that_is_quoted_is_text():
     """Behind Ctrl-V, as any other byte; it leaves nothing."""
     s = after_two_answers()
