@@ -169,7 +169,7 @@ static int prove(gpu *g, const struct gpu_format *f, struct gpu_error *err)
 
 // ---- a token's launches of several kinds
 
-bool gpu_goes_together(uint32_t kind)
+static bool is_token_kind(uint32_t kind)
 {
     switch (kind) {
     case KIND_Q4_0:
@@ -191,12 +191,17 @@ bool gpu_goes_together(uint32_t kind)
     }
 }
 
+bool gpu_goes_together(const struct args_matrix *m)
+{
+    return is_token_kind(m->kind) && m->in_dim <= TOKEN_KIND_INPUTS;
+}
+
 uint64_t formats_token_kinds(const gpu *g, const struct gpu_format *formats, unsigned n)
 {
     uint64_t kinds = g->token_kinds;
     unsigned count = 0;
     for (unsigned i = 0; i < n; i++)
-        if (formats[i].uses & USE_TOKEN && gpu_goes_together(formats[i].kind))
+        if (formats[i].uses & USE_TOKEN && is_token_kind(formats[i].kind))
             kinds |= UINT64_C(1) << formats[i].kind;
     for (uint32_t kind = 0; kind < KIND_COUNT; kind++)
         count += (unsigned)(kinds >> kind & 1);

@@ -107,9 +107,10 @@ struct gpu_format {
     uint32_t scale_type; // enum scale_type; of other kinds 0
     uint32_t uses;       // USE_ of args.h: the ops that will have such matrices
 };
-// Kinds that a token's merged launches can have beside each other, all in one program; and how many that has at most.
+// A token's merged launches can have several kinds beside each other, all in one program: how many that has at most,
+// and which matrices it takes. Longer rows are faster op by op: x leaves their blocks too little room.
 enum { MOST_TOKEN_KINDS = 4 };
-bool gpu_goes_together(uint32_t kind);
+bool gpu_goes_together(const struct args_matrix *m);
 // The format of a matrix.
 struct gpu_format gpu_format_of(const struct args_matrix *m, uint32_t uses);
 // Makes n formats usable: what those need that gpu_open has not built is built (or taken from the cache), and proved on

@@ -324,13 +324,6 @@ struct team_lane {
 #endif
 };
 
-// Does the lane ask for its pieces itself?
-#if NEAR
-#define LANE_ASKS(lane) ((lane)->place.rows == 0)
-#else
-#define LANE_ASKS(lane) true
-#endif
-
 struct team_load {
     struct piece pieces[2][LANE_PIECES];
 };
@@ -401,7 +394,7 @@ INLINE void team_add(struct team_load *load, uint n, uint part, uint end, __loca
             }
             *dots = is_there ? more : *dots;
         }
-        if (then && LANE_ASKS(then) && (turn + TURNS) % PIECE_SETS == 0) {
+        if (then && !NEAR && (turn + TURNS) % PIECE_SETS == 0) {
             const uint k = (turn + TURNS) / PIECE_SETS - 1;
             UNROLL
             for (uint i = 0; i < 2; i++)

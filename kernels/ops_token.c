@@ -160,10 +160,9 @@ bool op_token_takes(const gpu *g, const struct args_matrix *m)
            m->in_dim <= TOKEN_INPUTS;
 }
 
-// Longer rows, which are laid out a chunk at a time for each task, are faster by their own launch (V3's o of 16384).
 bool op_token_takes_kind(const gpu *g, const struct args_matrix *m)
 {
-    return m->kind < KIND_COUNT && g->token_kinds >> m->kind & 1 && m->weight % 16 == 0 && m->in_dim <= TOKEN_INPUTS;
+    return gpu_goes_together(m) && g->token_kinds >> m->kind & 1 && m->weight % 16 == 0;
 }
 
 static bool takes_all(const gpu *g, const struct args_moe_token *a,

@@ -80,7 +80,6 @@ struct tiling {
 #define SCAN_ITEMS           128  // GPU: work-items of a group of the delta scan
 #define SCAN_COLUMNS         16   // GPU: columns of the state of a group
 #define SCAN_TOKENS          8    // tokens whose keys and gates are prepared together
-#define TOKEN_ITEMS          256  // GPU: work-items of a group of one token's scan, which has a whole head
 #define CONV_ROWS            64   // GPU: rows of a group of the convolution
 #define NORM_LANES           256  // GPU: that share a row's norm; no kernel has more, some drivers give no more
 #define TURNED_HEADS         8    // GPU: heads of q that a group turns
@@ -92,8 +91,9 @@ struct tiling {
 #define MATMUL_TOKENS        128  // CPU: tokens that share each dequantised weight
 #define MATMUL_INPUTS        256  // CPU: inputs of a tile of dequantised weights
 #define MERGE_COLUMNS        16   // CPU: columns that a group merges
-#define TOKEN_ITEMS          256  // NVIDIA: work-items of a group of moe_token; as many as ROUTER_LANES
+#define TOKEN_ITEMS          256  // GPU: work-items of a group of a token's kernels; as many as ROUTER_LANES
 #define TOKEN_INPUTS         8192 // and what it has room for: inputs of any matrix,
+#define TOKEN_KIND_INPUTS    3072 // of a kind's, no more than a chunk of any: blocks want room, too,
 #define TOKEN_EXPERTS        512  // and experts
 #define COPY_GROUP_BYTES     65536
 

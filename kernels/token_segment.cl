@@ -14,7 +14,7 @@
 
 struct team_space {
     uint4 x[TOKEN_PLACES];
-    float totals[TOKEN_INPUTS / 16];
+    float totals[TEAM_SPAN_INPUTS / 16]; // x is laid out as far as that, whatever the row
     float largest[TOKEN_ITEMS / 32];
     float sums[TOKEN_TILES * TEAM_MMA_ROWS][TEAM + 1];
     uint table[1]; // of kinds that have one: none of these

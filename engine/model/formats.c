@@ -34,7 +34,7 @@ static void add_launch(struct launches *launches, const struct args_matrix *cons
     unsigned i = 0;
     for (size_t k = 0; k < LAUNCH_MATRICES && matrices[k]; k++) {
         uint32_t kind = matrices[k]->kind;
-        if (gpu_goes_together(kind))
+        if (gpu_goes_together(matrices[k]))
             kinds |= UINT64_C(1) << kind;
         else if (kind != KIND_NONE && kind != KIND_F32 && kind != KIND_BF16)
             return;
