@@ -29,7 +29,7 @@ struct manifest_part {
     int64_t after; // the number of the part before it, PART_NONE
     enum tok_role role;
     struct bytes line; // not written yet; never in the file
-    bool unfed;        // it has text and no ids, as words in the place of what is lost have; never in the file
+    bool unfed;        // as part_is_unfed; never in the file
 };
 
 // States after record.first tokens, in a file of their own.

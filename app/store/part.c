@@ -44,6 +44,23 @@ bool part_make_lost(struct part *part)
     return bytes_append(&part->text, words[part->role], strlen(words[part->role]));
 }
 
+// What opens its thinking belongs to the prompt.
+static bool says_nothing(const struct bytes *answer)
+{
+    static const char opened[] = "<think>";
+    size_t at = answer->length >= sizeof opened - 1 && memcmp(answer->data, opened, sizeof opened - 1) == 0
+                    ? sizeof opened - 1
+                    : 0;
+    while (at < answer->length && (answer->data[at] == '\n' || answer->data[at] == ' '))
+        at++;
+    return at == answer->length;
+}
+
+bool part_is_unfed(enum tok_role role, const struct bytes *text, size_t n_ids)
+{
+    return !n_ids && text->length && !(role == TOK_ASSISTANT && says_nothing(text));
+}
+
 static void put_settings(struct json_out *json, const struct part_made *made)
 {
     const struct moe_sampling *sampling = &made->sampling;

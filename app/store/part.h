@@ -48,6 +48,10 @@ void part_release(struct part *part);
 // What stands in the place of a part that can't be read, of the same number, predecessor and role. False: no memory.
 bool part_make_lost(struct part *part);
 
+// Is it still to be fed? It has no tokens then, as a system message before the first message and words in the place of
+// what is lost; but an answer that ended before it said anything has none either, and nothing of it is missing.
+bool part_is_unfed(enum tok_role role, const struct bytes *text, size_t n_ids);
+
 // Why no line of it could be read back, for people; NULL: it could.
 const char *part_unfit(const struct part *part);
 // Appends the part's line, which has been read back. False: no memory, or it is no part that can be read.

@@ -150,6 +150,7 @@ bool saved_append(struct saved *saved, struct part *part)
     part->after = manifest->n_parts ? (int64_t)manifest->parts[manifest->n_parts - 1].number : PART_NONE;
     struct manifest_part entry = {
         .number = part->number, .after = part->after, .tokens = (uint32_t)part->ids.count, .role = part->role};
+    entry.unfed = part_is_unfed(part->role, &part->text, part->ids.count);
     if (!part->made.time)
         part->made.time = format_unix_time();
     saved_name_by(saved, part);

@@ -49,7 +49,7 @@ static bool adopt(struct saved *saved, struct part *part)
 {
     struct manifest_part entry = {
         .number = part->number, .after = part->after, .tokens = (uint32_t)part->ids.count, .role = part->role};
-    entry.unfed = !entry.tokens && part->text.length;
+    entry.unfed = part_is_unfed(part->role, &part->text, part->ids.count);
     if (part->after != PART_NONE && !manifest_find(&saved->manifest, part->after))
         return true;
     return saved_note_part(saved, part, &entry, manifest_add_other);

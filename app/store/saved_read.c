@@ -74,7 +74,7 @@ static bool take_named(struct found_lines *found, struct manifest_part *named, s
                        struct store_error *error)
 {
     if (find_named(found, named, part, error)) {
-        named->unfed = !part->ids.count && part->text.length;
+        named->unfed = part_is_unfed(part->role, &part->text, part->ids.count);
         return true;
     }
     if (error->code)

@@ -356,7 +356,7 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
     bool noted = !otherwise;
     for (size_t i = first_unfed(chat); i < chat->n_turns && known; i++) {
         const struct chat_turn *unfed = &chat->turns[i];
-        noted = noted && unfed->number != PART_NONE && (unfed->ids.count || !unfed->text.length);
+        noted = noted && unfed->number != PART_NONE && !part_is_unfed(unfed->role, &unfed->text, unfed->ids.count);
         known = turn_add(turn, unfed->role, unfed->text.data, unfed->text.length) &&
                 (unfed->number == PART_NONE || otherwise || turn_leaves(turn, (uint32_t)unfed->number)) &&
                 (!noted || turn_was_noted(turn, &unfed->ids));
@@ -688,7 +688,7 @@ bool chat_restore(struct chat *chat, const struct part *parts, size_t n_parts)
         if (!insert_turn(chat, i, part->role, &what) || !copy_ids(&chat->turns[i].ids, part->ids.ids, part->ids.count))
             return false;
         end += (uint32_t)part->ids.count;
-        fed = fed && (part->ids.count || !part->text.length); // words in the place of what is lost have none
+        fed = fed && !part_is_unfed(part->role, &part->text, part->ids.count);
         chat->turns[i].end = fed ? end : 0;
         chat->turns[i].number = part->number;
         chat->turns[i].said = said_as(part);

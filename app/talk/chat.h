@@ -165,8 +165,8 @@ bool chat_has_thinking(const struct bytes *answer);
 bool chat_part_answer(const struct bytes *answer, struct bytes *thought, struct bytes *said);
 // Do their roles follow each other as a conversation's do?
 bool chat_follows(const struct part *parts, size_t n_parts);
-// Puts saved parts in the place of all turns, as fed up to the first that has no ids. False: no memory, or they are no
-// conversation.
+// Puts saved parts in the place of all turns, as fed up to the first that part_is_unfed. False: no memory, or they are
+// no conversation.
 bool chat_restore(struct chat *chat, const struct part *parts, size_t n_parts);
 // Adds those of its other branches; ids of another language than this are of no use. False: no memory.
 bool chat_restore_others(struct chat *chat, const struct part *parts, size_t n_parts,

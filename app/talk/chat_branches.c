@@ -271,7 +271,8 @@ static bool go(struct chat *chat, int64_t number)
     bool fed = fine;
     for (size_t i = 0; fine && i < n; i++) {
         struct chat_turn *turn = &chat->turns[i];
-        fed = fed && (turn->ids.count || !turn->text.length) && !(waits && turn->number >= chat->tried_unfed);
+        fed = fed && !part_is_unfed(turn->role, &turn->text, turn->ids.count) &&
+              !(waits && turn->number >= chat->tried_unfed);
         end += (uint32_t)turn->ids.count;
         turn->end = fed ? end : 0;
     }

@@ -1477,6 +1477,35 @@ def test_a_chat_reads_again_what_has_no_states():
     same(got, wanted)
 
 
+def glm(name, *typed, silent=False):
+    """What a GLM says to these lines; silent: it ends its answers at once, until a line says otherwise. In its template no
+    token ends an answer, so such a one has none."""
+    model = ["-m", os.path.join(ROOT, "tests", "golden", "gguf-glm5-next-chat", "checkpoint"), "--device", "ref", "--max-tokens", "6", "--temp", "0"]
+    result = run(["--plain", *model, "--session", name] + ["--logit-bias", "1504=1000"] * silent,
+                 stdin="".join(line + "\n" for line in typed).encode(), together=True)
+    expect(result.returncode == 0, (typed, result))
+    return result.stdout.decode()
+
+
+TALKS = "/set logit-bias none"
+
+
+def glm_exported(name):
+    exported = json.loads(run(["sessions", "export", name, "json"]).stdout)
+    return [(message["role"], message["text"], message["ids"]) for message in exported["messages"]]
+
+
+def test_an_answer_without_tokens_is_fed_the_next_day_as_at_once():
+    glm("silent-once", "hi", TALKS, "and then?", silent=True)
+    glm("silent-twice", "hi", silent=True)
+    same([(role, text, len(ids)) for role, text, ids in glm_exported("silent-twice")[1:]], [("assistant", "<think>", 0)])
+    said = glm("silent-twice", "and then?")
+    expect("Nothing needs to be read again." in said, said)
+    same(glm_exported("silent-twice"), glm_exported("silent-once"))
+    glm("silent-redone", "hi", TALKS, "/undo", "/redo", "and then?", silent=True)
+    same(glm_exported("silent-redone"), glm_exported("silent-once"))
+
+
 def test_models_that_choose_their_rows_and_kimi_linear_go_on_the_next_day():
     """Layers, vocabularies and turns of DeepSeek-V3.2, GLM-5.2, GLM-5.3-Flash and Kimi-Linear, as files that people fetch."""
     for name, template in ("gguf-v32", "deepseek-v3.2"), ("gguf-glm-52", "glm-5.2"), ("gguf-glm5-next", "glm-5.3"), ("ck-kimi-linear", "kimi-linear"):

@@ -126,6 +126,40 @@ static const struct sealed_change changes[] = {
     {"\"stop\":\"end\"", "\"stop\":\"" LETTERS_15 "a\"", false},
 };
 
+static void of_what_has_no_tokens_some_is_to_be_fed(struct harness *t)
+{
+    static const struct {
+        enum tok_role role;
+        const char *text;
+        size_t n_ids;
+        bool unfed;
+    } cases[] = {
+        {TOK_ASSISTANT, "", 0, false},
+        {TOK_ASSISTANT, "<think>", 0, false}, // the model ended it at once
+        {TOK_ASSISTANT, "<think>\n", 0, false},
+        {TOK_ASSISTANT, "<think>so", 0, true},
+        {TOK_ASSISTANT, "<thin", 0, true},
+        {TOK_ASSISTANT, "Hi.", 0, true},
+        {TOK_ASSISTANT, "Hi.", 1, false},
+        {TOK_USER, "<think>", 0, true},
+        {TOK_USER, "", 0, false},
+        {TOK_SYSTEM, "Be kind.", 0, true},
+        {TOK_SYSTEM, "Be kind.", 3, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct bytes text = {0};
+        bytes_append(&text, cases[i].text, strlen(cases[i].text));
+        if (!CHECK_EQ(t, part_is_unfed(cases[i].role, &text, cases[i].n_ids), cases[i].unfed))
+            printf("    %s\n", cases[i].text);
+        bytes_release(&text);
+    }
+    for (int role = 0; role < 3; role++) {
+        struct part lost = {.role = (enum tok_role)role};
+        CHECK(t, part_make_lost(&lost) && part_is_unfed(lost.role, &lost.text, 0));
+        part_release(&lost);
+    }
+}
+
 static void each_field_is_checked(struct harness *t)
 {
     struct bytes line = {0};
@@ -211,10 +245,8 @@ static void damage_is_counted(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(an_answer_is_read_and_written),
-        TEST(each_field_is_checked),
-        TEST(lines_are_found_by_number),
-        TEST(damage_is_counted),
+        TEST(an_answer_is_read_and_written), TEST(each_field_is_checked), TEST(of_what_has_no_tokens_some_is_to_be_fed),
+        TEST(lines_are_found_by_number),     TEST(damage_is_counted),
     };
     return HARNESS_RUN(tests, argc, argv);
 }

@@ -789,6 +789,40 @@ static void what_stands_behind_a_lost_part_is_saved(struct harness *t)
     chat_release(&back);
 }
 
+// An answer that the model ended at once, where no token ends one: it is fed where it is.
+static void an_answer_without_tokens_is_fed(struct harness *t)
+{
+    static const char *const texts[] = {"one", "<think>", "two", "<think>so</think>second"};
+    struct part parts[4];
+    struct chat chat = {0};
+    struct tok_err err;
+    for (size_t i = 0; i < 4; i++) {
+        parts[i] =
+            (struct part){.number = (uint32_t)i, .after = (int64_t)i - 1, .role = i % 2 ? TOK_ASSISTANT : TOK_USER};
+        bytes_append(&parts[i].text, texts[i], strlen(texts[i]));
+        for (size_t n = 0; n < 4 && i != 1; n++)
+            tok_ids_append(&parts[i].ids, 7, &err);
+    }
+    CHECK(t, chat_restore(&chat, parts, 2)); // its end
+    CHECK_EQ(t, chat_position(&chat), 4);
+    CHECK(t, chat_last_is_fed(&chat));
+    struct turn *turn = chat_request(&chat, "and?", 4);
+    if (CHECK(t, turn != NULL))
+        CHECK(t, turn->n_turns == 1 && turn->position == 4);
+    turn_free(turn);
+    CHECK(t, chat_restore(&chat, parts, 4));
+    CHECK_EQ(t, chat_position(&chat), 12);
+    CHECK_EQ(t, chat_undo(&chat, 2), 2);
+    CHECK(t, chat_go(&chat, 1)); // as /redo does
+    CHECK_EQ(t, chat_position(&chat), 4);
+    CHECK(t, chat_last_is_fed(&chat));
+    CHECK(t, chat_go(&chat, 3));
+    CHECK_EQ(t, chat_position(&chat), 12);
+    for (size_t i = 0; i < 4; i++)
+        part_release(&parts[i]);
+    chat_release(&chat);
+}
+
 // Each message has another one in its place, which nothing follows: as deep as somebody's file may say.
 static void a_tree_of_any_depth_is_printed(struct harness *t)
 {
@@ -878,6 +912,7 @@ int main(int argc, char **argv)
         TEST(thinking_is_fed_once),
         TEST(what_is_fed_behind_damage_is_one),
         TEST(what_stands_behind_a_lost_part_is_saved),
+        TEST(an_answer_without_tokens_is_fed),
         TEST(a_tree_of_any_depth_is_printed),
         TEST(words_end_with_a_character),
         TEST(nothing_is_lost_by_undo),
