@@ -201,7 +201,7 @@ void keeper_leave_answer(struct keeper *keeper, uint32_t position)
 {
     const struct manifest *manifest = saved_manifest(keeper->saved);
     keeper->waits = manifest_tokens(manifest) == position && manifest_unanswered(manifest);
-    saved_cut(keeper->saved, position);
+    saved_cut_for_answer(keeper->saved, position);
 }
 
 void keeper_save_read(struct keeper *keeper)

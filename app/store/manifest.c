@@ -234,7 +234,11 @@ uint32_t manifest_cached(const struct manifest *manifest)
 
 size_t manifest_messages(const struct manifest *manifest)
 {
-    return manifest->n_parts;
+    size_t n = manifest->n_parts;
+    for (size_t i = 1; i < manifest->n_parts; i++) // builds of before had another answer follow one without tokens
+        n -= manifest->parts[i].role == TOK_ASSISTANT && manifest->parts[i - 1].role == TOK_ASSISTANT &&
+             !manifest->parts[i - 1].tokens;
+    return n;
 }
 
 const struct manifest_part *manifest_unanswered(const struct manifest *manifest)

@@ -102,14 +102,30 @@ void saved_forget_rows(struct saved *saved, uint32_t rows)
     manifest_forget_rows(&saved->manifest, rows);
 }
 
-void saved_cut(struct saved *saved, uint32_t tokens)
+// Does a part that ends at the token where the conversation is to end go, too?
+static bool goes_too(const struct manifest_part *part, bool for_answer)
+{
+    return part->unfed || (for_answer && part->role == TOK_ASSISTANT && !part->tokens);
+}
+
+static void cut(struct saved *saved, uint32_t tokens, bool for_answer)
 {
     struct manifest *manifest = &saved->manifest;
     size_t n_parts = manifest->n_parts;
     for (uint32_t now = manifest_tokens(manifest);
-         n_parts && (now > tokens || tokens == 0 || manifest->parts[n_parts - 1].unfed);)
+         n_parts && (now > tokens || tokens == 0 || goes_too(&manifest->parts[n_parts - 1], for_answer));)
         now -= manifest->parts[--n_parts].tokens;
     branches_cut(manifest, n_parts);
+}
+
+void saved_cut(struct saved *saved, uint32_t tokens)
+{
+    cut(saved, tokens, false);
+}
+
+void saved_cut_for_answer(struct saved *saved, uint32_t tokens)
+{
+    cut(saved, tokens, true);
 }
 
 bool saved_go(struct saved *saved, int64_t last)

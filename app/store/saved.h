@@ -53,6 +53,8 @@ const struct manifest *saved_manifest(const struct saved *saved);
 void saved_set_origin(struct saved *saved, const struct origin *origin);
 // Takes back what lies beyond `tokens`, in memory; the next commit makes it so on the disk. It stays as a branch.
 void saved_cut(struct saved *saved, uint32_t tokens);
+// The same to the end of a message that is to be answered: an answer without tokens goes, too.
+void saved_cut_for_answer(struct saved *saved, uint32_t tokens);
 // Makes the branch that ends with that part the conversation, see branches_go.
 bool saved_go(struct saved *saved, int64_t last);
 // The last part of what was taken back last, PART_NONE; that ends with the next message or answer that is appended.

@@ -113,14 +113,14 @@ struct told_parts {
     size_t n;
 };
 
-static struct part *find_told(const struct told_parts *told, int64_t number)
+static struct part *find_part(struct part *parts, size_t n, int64_t number)
 {
-    size_t low = 0, high = told->n;
+    size_t low = 0, high = n;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (told->parts[middle].number == number)
-            return &told->parts[middle];
-        if (told->parts[middle].number < number)
+        if (parts[middle].number == number)
+            return &parts[middle];
+        if (parts[middle].number < number)
             low = middle + 1;
         else
             high = middle;
@@ -131,7 +131,7 @@ static struct part *find_told(const struct told_parts *told, int64_t number)
 // Takes the part over. Of several of one number the last counts.
 static void put_told(struct told_parts *told, struct part *part)
 {
-    struct part *there = find_told(told, part->number);
+    struct part *there = find_part(told->parts, told->n, part->number);
     if (there) {
         part_release(there);
         *there = *part;
@@ -174,7 +174,7 @@ static bool tell_parts(const struct bytes *file, const struct part_lines *lines,
         put_told(told, &part);
     }
     for (size_t i = 0; i < told->n; i++) {
-        if (told->parts[i].after == PART_NONE || find_told(told, told->parts[i].after))
+        if (told->parts[i].after == PART_NONE || find_part(told->parts, told->n, told->parts[i].after))
             continue;
         struct part lost = guess_lost(told, &told->parts[i]);
         if (!part_make_lost(&lost))
@@ -192,8 +192,8 @@ static bool choose_told(struct told_parts *told, uint32_t last, struct saved_con
     content->parts = calloc(told->n + 1, sizeof *content->parts);
     content->others = calloc(told->n + 1, sizeof *content->others);
     bool fine = own && content->parts && content->others;
-    const struct part *part = fine ? find_told(told, last) : NULL;
-    for (; part; part = part->after == PART_NONE ? NULL : find_told(told, part->after))
+    const struct part *part = fine ? find_part(told->parts, told->n, last) : NULL;
+    for (; part; part = part->after == PART_NONE ? NULL : find_part(told->parts, told->n, part->after))
         own[part - told->parts] = true;
     for (size_t i = 0; i < told->n && fine; i++)
         *(own[i] ? &content->parts[content->n_parts++] : &content->others[content->n_others++]) = told->parts[i];
@@ -265,6 +265,55 @@ static bool read_by_broken(const struct bytes files[2], struct saved_content *co
     return false;
 }
 
+// Ended before it said anything.
+static bool is_silent(const struct part *part)
+{
+    return part->role == TOK_ASSISTANT && !part->ids.count && !part_is_unfed(part->role, &part->text, part->ids.count);
+}
+
+// Does another answer stand behind this silent one in the conversation?
+static bool is_left(const struct saved_content *content, size_t i)
+{
+    return i + 1 < content->n_parts && content->parts[i + 1].role == TOK_ASSISTANT && is_silent(&content->parts[i]);
+}
+
+static const struct part *find_any(const struct saved_content *content, int64_t number)
+{
+    const struct part *part = find_part(content->parts, content->n_parts, number);
+    return part ? part : find_part(content->others, content->n_others, number);
+}
+
+// Another answer to a message stands beside the first. Where that was silent, builds of before had the other one follow
+// it. False: no memory.
+static bool part_answers(struct saved_content *content)
+{
+    size_t n_parts = content->n_parts, n_others = content->n_others, kept = 0, n = 0;
+    bool left = false;
+    for (size_t i = 0; i < n_parts + n_others; i++) {
+        struct part *part = i < n_parts ? &content->parts[i] : &content->others[i - n_parts];
+        const struct part *before = find_any(content, part->after);
+        for (; part->role == TOK_ASSISTANT && before && is_silent(before); before = find_any(content, part->after))
+            part->after = before->after;
+        left = left || is_left(content, i);
+    }
+    struct part *others = left ? calloc(n_parts + n_others, sizeof *others) : NULL;
+    if (!others)
+        return !left;
+    for (size_t i = 0, k = 0; i < n_parts || k < n_others;) {
+        if (k < n_others && (i == n_parts || content->others[k].number < content->parts[i].number))
+            others[n++] = content->others[k++];
+        else if (is_left(content, i))
+            others[n++] = content->parts[i++];
+        else
+            content->parts[kept++] = content->parts[i++];
+    }
+    free(content->others);
+    content->others = others;
+    content->n_others = n;
+    content->n_parts = kept;
+    return true;
+}
+
 static enum store_code read_files(const struct store *store, const char *name, struct bytes files[2], bool *manifest,
                                   struct store_error *error)
 {
@@ -306,6 +355,8 @@ enum store_code saved_read(const struct store *store, const char *name, struct s
     }
     bytes_release(&files[0]);
     bytes_release(&files[1]);
+    if (!code && !part_answers(content))
+        code = store_no_memory(error);
     if (code)
         saved_content_release(content);
     return code;

@@ -1506,6 +1506,15 @@ def test_an_answer_without_tokens_is_fed_the_next_day_as_at_once():
     same(glm_exported("silent-redone"), glm_exported("silent-once"))
 
 
+def test_another_answer_than_one_without_tokens_stands_beside_it():
+    said = glm("silent-retry", "hi", TALKS, "/retry", silent=True)
+    expect("(Answer 2 of 2; /tree lists them.)" in said, said)
+    first, told = glm_exported("silent-retry"), glm("silent-retry", "more", "/tree")
+    expect("2 messages, 2 branches" in told and "Nothing needs to be read again." in told, told)
+    expect("\n  2    Assistant: <think>\n* 3    Assistant: <think>" in told, told)
+    same([text for _, text, _ in glm_exported("silent-retry")][:3], ["hi", first[1][1], "more"])
+
+
 def test_models_that_choose_their_rows_and_kimi_linear_go_on_the_next_day():
     """Layers, vocabularies and turns of DeepSeek-V3.2, GLM-5.2, GLM-5.3-Flash and Kimi-Linear, as files that people fetch."""
     for name, template in ("gguf-v32", "deepseek-v3.2"), ("gguf-glm-52", "glm-5.2"), ("gguf-glm5-next", "glm-5.3"), ("ck-kimi-linear", "kimi-linear"):

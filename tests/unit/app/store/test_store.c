@@ -1199,9 +1199,83 @@ static void the_first_message_names_it_unless_people_did(struct harness *t)
     close_place(p);
 }
 
+// An answer that ended before it said anything, where no token ends one.
+static bool append_silent(struct saved *saved)
+{
+    struct part part = {.role = TOK_ASSISTANT, .made = {.time = 1000, .stop = "end"}};
+    bool fine = bytes_append(&part.text, "<think>", 7) && saved_append(saved, &part);
+    part_release(&part);
+    return fine;
+}
+
+// Another answer to its message has it in its place; a message has it before itself.
+static void an_answer_without_tokens_is_cut_by_what_follows(struct harness *t)
+{
+    for (int again = 0; again < 2; again++) {
+        char root[64], texts[200];
+        struct store store = rig_store(root);
+        struct store_error error;
+        struct saved_content content;
+        struct saved *saved = NULL;
+        CHECK_EQ(t, saved_new(&store, "talk", &saved, &error), STORE_OK);
+        CHECK(t, rig_append(saved, TOK_USER, "one", NULL) && append_silent(saved));
+        again ? saved_cut_for_answer(saved, 4) : saved_cut(saved, 4);
+        CHECK(t, rig_append(saved, again ? TOK_ASSISTANT : TOK_USER, "next", NULL));
+        CHECK_EQ(t, saved_commit(saved, NULL, &error), STORE_OK);
+        saved_close(saved);
+        CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
+        rig_texts(&content, texts, sizeof texts);
+        CHECK_STR(t, texts, again ? "one|next" : "one|<think>|next");
+        CHECK_EQ(t, content.n_others, again);
+        if (again && content.n_others)
+            CHECK(t, content.others[0].number == 1 && content.others[0].after == 0 && content.parts[1].after == 0);
+        saved_content_release(&content);
+        rig_clean(root);
+    }
+}
+
+// As it was left by builds of before: what answers its message again stood behind it, in any branch.
+static void an_answer_behind_one_without_tokens_is_beside_it(struct harness *t)
+{
+    for (int bare = 0; bare < 2; bare++) { // of the lines alone, too
+        char root[64], texts[200];
+        struct store store = rig_store(root);
+        struct store_error error;
+        struct saved_content content;
+        struct saved *saved = NULL, *fork = NULL;
+        CHECK_EQ(t, saved_new(&store, "talk", &saved, &error), STORE_OK);
+        CHECK(t, rig_append(saved, TOK_USER, "one", NULL) && append_silent(saved) && append_silent(saved));
+        CHECK(t, rig_append(saved, TOK_ASSISTANT, "first", NULL) && rig_append(saved, TOK_USER, "two", NULL));
+        CHECK(t, append_silent(saved) && rig_append(saved, TOK_ASSISTANT, "second", NULL));
+        saved_cut(saved, 4 + 6); // back to the first, and on from there
+        CHECK(t, rig_append(saved, TOK_USER, "three", NULL) && append_silent(saved));
+        CHECK_EQ(t, manifest_messages(saved_manifest(saved)), 4);
+        CHECK_EQ(t, saved_commit(saved, NULL, &error), STORE_OK);
+        CHECK(t, !bare || unlink(store_path(&store, "talk", "session.json").text) == 0);
+        CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
+        rig_texts(&content, texts, sizeof texts);
+        CHECK_STR(t, texts, "one|first|three|<think>");
+        const int64_t wanted[] = {1, 0, 2, 0, 4, 3, 5, 4, 6, 4}; // each with what it follows
+        CHECK(t, content.n_parts == 4 && content.parts[1].after == 0 && content.parts[3].after == 7);
+        CHECK_EQ(t, content.n_others, 5);
+        for (size_t i = 0; i < content.n_others && i < 5; i++)
+            CHECK(t, content.others[i].number == wanted[2 * i] && content.others[i].after == wanted[2 * i + 1]);
+        saved_content_release(&content);
+        if (!bare && CHECK_EQ(t, saved_fork(saved, &fork, &error), STORE_OK)) { // it is so on the disk there
+            CHECK_EQ(t, saved_manifest(fork)->n_parts, 4);
+            CHECK_EQ(t, saved_manifest(fork)->n_others, 5);
+        }
+        saved_close(fork);
+        saved_close(saved);
+        rig_clean(root);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
+        TEST(an_answer_without_tokens_is_cut_by_what_follows),
+        TEST(an_answer_behind_one_without_tokens_is_beside_it),
         TEST(the_first_message_names_it_unless_people_did),
         TEST(rows_never_take_the_texts_place),
         TEST(rows_that_fail_do_not_undo_the_cap),
