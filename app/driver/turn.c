@@ -239,7 +239,7 @@ int turn_does_not_fit(const struct turn *turn, const struct backend *backend, st
 uint32_t turn_count_again(const struct turn *turn, const struct turn_result *result)
 {
     size_t own = turn->again ? turn->unanswered : result->prompt.count;
-    if (turn->known.count)
+    if (turn->known.count && !turn->fills)
         own -= result->prompt_ends[turn->n_turns - 2];
     return result->tally.read_tokens > own ? (uint32_t)(result->tally.read_tokens - own) : 0;
 }

@@ -49,6 +49,9 @@ struct turn {
     uint32_t unanswered; // of that message's tokens, where nobody has answered it: to read them is not to do so again
     enum think think;
     struct tok_ids known; // ids of the timeline from `position` on: as far as the turns come to the same, they stay
+    // Turns before the message come with it that were not fed, such as words in the place of what is lost: to read them
+    // is not to read again.
+    bool fills;
     struct turn_noted noted;
     uint32_t number; // of its first part on the disk; those of its other turns and of the answer follow
     uint32_t *left;  // parts that are fed otherwise now, each after the one that it follows: forgotten, unless

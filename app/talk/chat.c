@@ -244,6 +244,14 @@ static size_t first_changed(const struct chat *chat)
     return chat->about.marks_earlier || chat_has_thinking(&answer->text) ? last - 2 : last;
 }
 
+// The first turn that is to be fed with the last message. One that was fed as a message to be answered is fed anew
+// where words stand in its answer's place: they have the opening of an answer that its tokens end with themselves.
+static size_t first_to_feed(const struct chat *chat)
+{
+    size_t unfed = first_unfed(chat);
+    return unfed && chat->turns[unfed].role == TOK_ASSISTANT ? unfed - 1 : first_changed(chat);
+}
+
 // Is the first message to be fed behind another beginning than the one that it was said behind?
 static bool begins_otherwise(const struct chat *chat)
 {
@@ -342,8 +350,9 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
         forget_fed(chat, 0);
     chat->held = first_unfed(chat);
     bool known = true;
-    size_t first = first_changed(chat);
-    for (size_t i = first; i + 1 < chat->n_turns; i++)
+    size_t first = first_to_feed(chat), unfed = first_unfed(chat);
+    turn->fills = unfed + 1 < chat->n_turns;
+    for (size_t i = first; i < unfed; i++)
         known = known && copy_ids(&turn->known, chat->turns[i].ids.ids, chat->turns[i].ids.count);
     forget_fed(chat, first);
     turn->position = chat_position(chat);
@@ -355,12 +364,12 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
         known = chat->others[i].role != TOK_SYSTEM || turn_leaves(turn, (uint32_t)chat->others[i].number);
     bool noted = !otherwise;
     for (size_t i = first_unfed(chat); i < chat->n_turns && known; i++) {
-        const struct chat_turn *unfed = &chat->turns[i];
-        noted = noted && unfed->number != PART_NONE && !part_is_unfed(unfed->role, &unfed->text, unfed->ids.count);
-        known = turn_add(turn, unfed->role, unfed->text.data, unfed->text.length) &&
-                (unfed->number == PART_NONE || otherwise || turn_leaves(turn, (uint32_t)unfed->number)) &&
-                (!noted || turn_was_noted(turn, &unfed->ids));
-        const struct part_made made = made_as(unfed, unfed->number != PART_NONE && !otherwise);
+        const struct chat_turn *fed = &chat->turns[i];
+        noted = noted && fed->number != PART_NONE && !part_is_unfed(fed->role, &fed->text, fed->ids.count);
+        known = turn_add(turn, fed->role, fed->text.data, fed->text.length) &&
+                (fed->number == PART_NONE || otherwise || turn_leaves(turn, (uint32_t)fed->number)) &&
+                (!noted || turn_was_noted(turn, &fed->ids));
+        const struct part_made made = made_as(fed, fed->number != PART_NONE && !otherwise);
         if (known)
             turn_was_made(turn, &made);
     }

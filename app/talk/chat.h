@@ -108,9 +108,9 @@ void chat_leave_unanswered(struct chat *chat); // of a last message without an a
 
 struct chat_place chat_place(const struct chat *chat);
 // Adds the user's message, in the place of a last one without an answer, and returns the turn that feeds it and
-// whatever else was not fed. Where the last answer's thinking is to be left out now, that is its exchange, too, of
-// which the engine keeps what stays the same. The caller fills in sampling and limits and sends it. NULL: no memory;
-// the conversation is as before.
+// whatever else was not fed. Where the last answer's thinking is to be left out now, that is its exchange, too, and
+// where words stand in the place of an answer that is lost, its message; of these the engine keeps what stays the same.
+// The caller fills in sampling and limits and sends it. NULL: no memory; the conversation is as before.
 struct turn *chat_request(struct chat *chat, const char *text, size_t length);
 // The turn that answers the last message once more, or for the first time; an answer that was there is taken back. What
 // is fed stays so, but for a message that was read again as an earlier one: no answer can follow that as it is. NULL:

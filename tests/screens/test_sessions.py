@@ -1477,6 +1477,24 @@ def test_a_chat_reads_again_what_has_no_states():
     same(got, wanted)
 
 
+def test_words_in_an_answers_place_have_one_opening():
+    model = ["-m", os.path.join(ROOT, "tests", "golden", "gguf-v32-chat", "checkpoint"), "--device", "ref", "--max-tokens", "6", "--temp", "0"]
+    transcript = os.path.join(STORE, "openings", "transcript.jsonl")
+    same(run(["--plain", *model, "--session", "openings"], stdin=b"hi\nagain\n").returncode, 0)
+    with open(transcript, "rb") as file:
+        begin, end = file.read().rsplit(b'"text":"', 1)
+    with open(transcript, "wb") as file:
+        file.write(begin + b'"text":"Z' + end)
+    result = run(["--plain", *model, "--session", "openings"], stdin=b"and?\n", together=True)
+    same(result.returncode, 0)
+    expect(b"tokens again" not in result.stdout.split(b"and?")[-1] and b"Read " not in result.stdout, result.stdout.decode())
+    messages = json.loads(run(["sessions", "export", "openings-recovered", "json"]).stdout)["messages"]
+    same([message["role"] for message in messages], ["user", "assistant"] * 3)
+    expect("damaged" in messages[3]["text"], messages)
+    ids = [id for message in messages for id in message["ids"]]
+    same(ids.count(1504), 3)  # <|Assistant|>
+
+
 def glm(name, *typed, silent=False):
     """What a GLM says to these lines; silent: it ends its answers at once, until a line says otherwise. In its template no
     token ends an answer, so such a one has none."""

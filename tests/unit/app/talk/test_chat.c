@@ -789,6 +789,44 @@ static void what_stands_behind_a_lost_part_is_saved(struct harness *t)
     chat_release(&back);
 }
 
+// Words in an answer's place have its opening themselves, which the message before them was fed with, too.
+static void the_message_before_a_lost_answer_is_fed_anew(struct harness *t)
+{
+    static const char *const texts[] = {"one", "first", "two", "lost", "three", "third"};
+    struct part parts[6];
+    struct chat chat = {0};
+    struct tok_err err;
+    for (size_t i = 0; i < 6; i++) {
+        parts[i] = (struct part){
+            .number = (uint32_t)i, .after = (int64_t)i - 1, .role = i % 2 ? TOK_ASSISTANT : TOK_USER, .lost = i == 3};
+        bytes_append(&parts[i].text, texts[i], strlen(texts[i]));
+        for (size_t n = 0; n < 4 && i != 3; n++)
+            tok_ids_append(&parts[i].ids, (int32_t)i, &err);
+    }
+    for (size_t n = 4; n <= 6; n += 2) {
+        CHECK(t, chat_restore(&chat, parts, n));
+        CHECK_EQ(t, chat_position(&chat), 12);
+        struct turn *turn = chat_request(&chat, "and?", 4);
+        if (CHECK(t, turn && turn->n_turns == n - 1)) { // from the second message on
+            CHECK_STR(t, turn->turns[0].text, "two");
+            CHECK(t, turn->position == 8 && turn->fills);
+            CHECK(t, turn->known.count == 4 && turn->known.ids[0] == 2); // its own, not those behind what is lost
+            CHECK(t, turn->noted.n == 1 && turn->made[0].anew && turn->made[0].before == 2);
+        }
+        struct turn_result refused = {.reason = STOP_CONTEXT_FULL};
+        CHECK(t, chat_accept(&chat, &refused, &(struct bytes){0}));
+        CHECK_EQ(t, chat_position(&chat), 12); // as it was
+        turn_free(turn);
+    }
+    CHECK(t, chat_restore(&chat, parts, 4)); // the message itself is answered anew as it is
+    struct turn *again = chat_again(&chat);
+    CHECK(t, again && again->position == 8 && again->known.count == 4);
+    turn_free(again);
+    for (size_t i = 0; i < 6; i++)
+        part_release(&parts[i]);
+    chat_release(&chat);
+}
+
 // An answer that the model ended at once, where no token ends one: it is fed where it is.
 static void an_answer_without_tokens_is_fed(struct harness *t)
 {
@@ -912,6 +950,7 @@ int main(int argc, char **argv)
         TEST(thinking_is_fed_once),
         TEST(what_is_fed_behind_damage_is_one),
         TEST(what_stands_behind_a_lost_part_is_saved),
+        TEST(the_message_before_a_lost_answer_is_fed_anew),
         TEST(an_answer_without_tokens_is_fed),
         TEST(a_tree_of_any_depth_is_printed),
         TEST(words_end_with_a_character),
