@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 enum { EDITOR = 2, PROCESS = 24, HOST = 68, HOST_SIZE = 40, CHANGED = 1007, IS_CHANGED = 0x55, HEAD = 1024 };
@@ -43,12 +44,14 @@ static bool is_defunct(pid_t process)
     return end && strncmp(end, ") Z", 3) == 0;
 }
 
-// Another machine's, or container's, whose processes we don't know. "": it does not say.
+// Another machine's, or container's, whose processes we don't know. "": it does not say. Of a longer name it has as
+// much as there is room for; gethostname would fail then.
 static bool is_foreign(const unsigned char *head)
 {
-    char here[HOST_SIZE] = "", there[HOST_SIZE] = "";
+    char there[HOST_SIZE] = "";
+    struct utsname here;
     memcpy(there, head + HOST, sizeof there - 1);
-    return *there && (gethostname(here, sizeof here - 1) != 0 || strncmp(here, there, sizeof here - 1) != 0);
+    return *there && (uname(&here) < 0 || strncmp(here.nodename, there, sizeof there - 1) != 0);
 }
 
 // The number of its process is written with the lowest byte first.

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -164,6 +165,16 @@ static void what_is_beside_an_editors_file_goes_with_it(struct harness *t)
 
 enum { SWAP = 4096 };
 
+static const char *machine = "here";
+
+// In the place of the system's.
+int uname(struct utsname *about)
+{
+    *about = (struct utsname){0};
+    snprintf(about->nodename, sizeof about->nodename, "%s", machine);
+    return 0;
+}
+
 // The first block of a swap file.
 static void put_swap(const char *name, const char *head, const char *host, long process, char changed)
 {
@@ -197,8 +208,7 @@ static void what_only_vim_can_read_stays_and_is_told(struct harness *t)
         {"b0nano 7.2", false, 0x55, false, false}, {"something", false, 0x55, false, true},
     };
     static const char *const names[] = {".edit-abcdef.swp", ".edit-abcdef.swo", ".moechat-abcdef.swp"};
-    char wanted[128], here[40] = "";
-    CHECK_EQ(t, gethostname(here, sizeof here - 1), 0);
+    char wanted[128];
     pid_t gone = fork();
     if (gone == 0)
         _exit(0);
@@ -211,7 +221,7 @@ static void what_only_vim_can_read_stays_and_is_told(struct harness *t)
     setenv("TMPDIR", folder, 1);
     for (size_t i = 0; i < sizeof swaps / sizeof swaps[0]; i++)
         for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
-            put_swap(names[n], swaps[i].head, n == 1 ? here : "",
+            put_swap(names[n], swaps[i].head, n == 1 ? machine : "",
                      swaps[i].lives ? getpid()
                      : n            ? gone
                                     : defunct,
@@ -243,6 +253,32 @@ static void what_only_vim_can_read_stays_and_is_told(struct harness *t)
     CHECK(t, !is_there(".edit-abcdef.swp") && is_there(".edit-another.swp"));
     snprintf(wanted, sizeof wanted, "%s/.edit-another.swp", folder);
     unlink(wanted);
+}
+
+// A swap file has room for 39 bytes of the machine's name.
+static void a_machine_with_a_long_name_is_known(struct harness *t)
+{
+    static const char *const names[] = {"ip-172-31-100-123.us-west-2.compute.internal", // 44
+                                        "a-name-that-has-39-letters-and-no-more.",
+                                        "a-name-that-has-40-letters-and-one-more."};
+    char wanted[128], longest[sizeof(struct utsname)] = "";
+    memset(longest, 'm', sizeof((struct utsname){0}.nodename) - 1);
+    pid_t gone = fork();
+    if (gone == 0)
+        _exit(0);
+    CHECK_EQ(t, waitpid(gone, NULL, 0), gone);
+    for (size_t i = 0; i < 4; i++)
+        for (int foreign = 0; foreign < 2; foreign++) {
+            machine = i < 3 ? names[i] : longest;
+            put_swap(".edit-abcdef.swp", "b0VIM 9.0", foreign ? "ip-172-31-100-124" : machine, gone, 0x55);
+            snprintf(wanted, sizeof wanted, "%s/%s", folder, foreign ? "" : ".edit-abcdef.swp");
+            snprintf(stayed, sizeof stayed, "%s/", folder);
+            adopt();
+            CHECK_STR(t, stayed, wanted);
+            snprintf(wanted, sizeof wanted, "%s/.edit-abcdef.swp", folder);
+            CHECK(t, unlink(wanted) == 0);
+        }
+    machine = "here";
 }
 
 static void what_is_too_long_stays_and_is_told(struct harness *t)
@@ -539,6 +575,7 @@ int main(int argc, char **argv)
         TEST(what_no_history_takes_stays),
         TEST(what_is_beside_an_editors_file_goes_with_it),
         TEST(what_only_vim_can_read_stays_and_is_told),
+        TEST(a_machine_with_a_long_name_is_known),
         TEST(what_is_too_long_stays_and_is_told),
         TEST(what_was_kept_outlives_a_full_disk),
         TEST(a_file_that_could_not_be_made_is_tried_again),
