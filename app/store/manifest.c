@@ -723,7 +723,7 @@ static bool adopt_line(const struct bytes *file, const struct part_line *line, s
 // All other lines are of other branches, as far as these are whole.
 static bool adopt_others(const struct bytes *file, const struct part_lines *transcript, struct manifest *manifest)
 {
-    for (size_t i = 0; i < transcript->n_lines && !transcript->disordered; i++) {
+    for (size_t i = 0; i < transcript->n_lines && !transcript->by_number; i++) {
         const struct part_line *line = &transcript->lines[i];
         struct part part;
         struct manifest_part entry;

@@ -265,6 +265,7 @@ bool part_parse(const char *line, size_t length, struct part *part, uint64_t *su
 
 void part_lines_release(struct part_lines *transcript)
 {
+    free(transcript->by_number);
     free(transcript->lines);
     *transcript = (struct part_lines){0};
 }
@@ -278,9 +279,30 @@ static bool add_line(struct part_lines *transcript, const struct part_line *line
             return false;
         transcript->lines = grown;
     }
-    transcript->disordered = transcript->disordered || (n && line->number <= transcript->lines[n - 1].number);
     transcript->lines[transcript->n_lines++] = *line;
     return true;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct part_line *x = *(const struct part_line *const *)a, *y = *(const struct part_line *const *)b;
+    return x->number != y->number ? (x->number > y->number) - (x->number < y->number) : (x > y) - (x < y);
+}
+
+// False: no memory.
+static bool put_in_order(struct part_lines *transcript)
+{
+    size_t n = transcript->n_lines, in_order = n != 0;
+    while (in_order < n && transcript->lines[in_order].number > transcript->lines[in_order - 1].number)
+        in_order++;
+    if (in_order == n)
+        return true;
+    transcript->by_number = calloc(n, sizeof *transcript->by_number);
+    for (size_t i = 0; i < n && transcript->by_number; i++)
+        transcript->by_number[i] = &transcript->lines[i];
+    if (transcript->by_number)
+        qsort(transcript->by_number, n, sizeof *transcript->by_number, by_number);
+    return transcript->by_number;
 }
 
 bool part_lines_scan(const struct bytes *file, struct part_lines *transcript)
@@ -304,7 +326,7 @@ bool part_lines_scan(const struct bytes *file, struct part_lines *transcript)
         }
         at += length + 1;
     }
-    return true;
+    return put_in_order(transcript);
 }
 
 bool part_lines_clean(const struct bytes *file, const struct part_lines *transcript)
@@ -316,20 +338,22 @@ bool part_lines_clean(const struct bytes *file, const struct part_lines *transcr
     return end == file->length || !memchr(file->data + end, '\n', file->length - end);
 }
 
+const struct part_line *part_lines_ascending(const struct part_lines *transcript, size_t i)
+{
+    return transcript->by_number ? transcript->by_number[i] : &transcript->lines[i];
+}
+
 const struct part_line *part_lines_find(const struct part_lines *transcript, size_t end, uint32_t number)
 {
-    size_t low = 0, high = transcript->disordered ? 0 : end;
+    size_t low = 0, high = transcript->n_lines; // the first that comes behind it
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (transcript->lines[middle].number == number)
-            return &transcript->lines[middle];
-        if (transcript->lines[middle].number < number)
+        const struct part_line *line = part_lines_ascending(transcript, middle);
+        if (line->number < number || (line->number == number && line < transcript->lines + end))
             low = middle + 1;
         else
             high = middle;
     }
-    for (size_t i = transcript->disordered ? end : 0; i > 0; i--)
-        if (transcript->lines[i - 1].number == number)
-            return &transcript->lines[i - 1];
-    return NULL;
+    const struct part_line *found = low ? part_lines_ascending(transcript, low - 1) : NULL;
+    return found && found->number == number ? found : NULL;
 }

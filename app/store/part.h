@@ -70,14 +70,17 @@ struct part_line {
 struct part_lines {
     struct part_line *lines;
     size_t n_lines;
-    bool disordered;  // a number does not follow those before it: finding them takes longer
     size_t n_damaged; // lines that could not be read, a last one without a newline included
+    // Where a number does not follow those before it: the same, ascending by number, and by place.
+    const struct part_line **by_number;
 };
 void part_lines_release(struct part_lines *transcript);
 // Finds all sound lines of a file's bytes. False: no memory.
 bool part_lines_scan(const struct bytes *file, struct part_lines *transcript);
 // Are all lines sound, but for a last one that was cut off?
 bool part_lines_clean(const struct bytes *file, const struct part_lines *transcript);
+// The i-th by its number; of several of one the last stands last.
+const struct part_line *part_lines_ascending(const struct part_lines *transcript, size_t i);
 // The line of that number among the first `end`, NULL if there is none; of several the last.
 const struct part_line *part_lines_find(const struct part_lines *transcript, size_t end, uint32_t number);
 

@@ -128,61 +128,96 @@ static struct part *find_part(struct part *parts, size_t n, int64_t number)
     return NULL;
 }
 
-// Takes the part over. Of several of one number the last counts.
-static void put_told(struct told_parts *told, struct part *part)
+// A part that others follow and that no sound line is of; and the role of the first of those.
+struct missing {
+    int64_t number, follower;
+    enum tok_role role;
+};
+
+static int by_number(const void *a, const void *b)
 {
-    struct part *there = find_part(told->parts, told->n, part->number);
-    if (there) {
-        part_release(there);
-        *there = *part;
-        return;
-    }
-    size_t at = told->n++;
-    for (; at > 0 && told->parts[at - 1].number > part->number; at--)
-        told->parts[at] = told->parts[at - 1];
-    told->parts[at] = *part;
+    const struct missing *x = a, *y = b;
+    return x->number != y->number ? (x->number > y->number) - (x->number < y->number)
+                                  : (x->follower > y->follower) - (x->follower < y->follower);
 }
 
-// A part that another follows and that no sound line is of: what it was, and what it followed, as people and models
-// take turns.
-static struct part guess_lost(const struct told_parts *told, const struct part *behind)
+// The last parts before a place, of people and of others.
+struct last_parts {
+    int64_t user, other;
+};
+
+// What it was, and what it followed, as people and models take turns.
+static struct part guess_lost(const struct missing *missing, const struct last_parts *last)
 {
-    struct part lost = {.number = (uint32_t)behind->after, .after = PART_NONE, .role = TOK_USER};
-    if (behind->role == TOK_USER)
-        lost.role = TOK_ASSISTANT;
-    for (size_t i = told->n; i > 0 && lost.after == PART_NONE; i--) {
-        const struct part *before = &told->parts[i - 1];
-        bool fits = lost.role == TOK_ASSISTANT ? before->role == TOK_USER : before->role != TOK_USER;
-        if (before->number < lost.number && fits)
-            lost.after = before->number;
-    }
-    if (lost.role == TOK_ASSISTANT && lost.after == PART_NONE)
+    bool says = missing->role == TOK_USER;
+    struct part lost = {.number = (uint32_t)missing->number,
+                        .after = says ? last->user : last->other,
+                        .role = says ? TOK_ASSISTANT : TOK_USER};
+    if (says && lost.after == PART_NONE)
         lost.role = TOK_SYSTEM; // no conversation begins with an answer
     return lost;
 }
 
-// All that sound lines say, and a place for each part that one of them follows and that has none. False: no memory.
-static bool tell_parts(const struct bytes *file, const struct part_lines *lines, struct told_parts *told)
+// Those with a place for each part that is missing. False: no memory, and nothing has changed.
+static bool add_lost(struct told_parts *told, const struct missing *missing, size_t n_missing)
+{
+    struct part *parts = calloc(told->n + n_missing + 1, sizeof *parts);
+    struct last_parts last = {PART_NONE, PART_NONE};
+    bool fine = parts;
+    size_t n = 0;
+    for (size_t i = 0, k = 0; fine && (i < told->n || k < n_missing);) {
+        bool lost = i == told->n || (k < n_missing && missing[k].number < told->parts[i].number);
+        if (lost && k && missing[k].number == missing[k - 1].number) {
+            k++;
+            continue;
+        }
+        parts[n] = lost ? guess_lost(&missing[k++], &last) : told->parts[i++];
+        *(parts[n].role == TOK_USER ? &last.user : &last.other) = parts[n].number;
+        fine = !lost || part_make_lost(&parts[n]);
+        n++;
+    }
+    for (size_t i = 0; i < n && !fine; i++)
+        if (parts[i].lost)
+            part_release(&parts[i]);
+    free(fine ? told->parts : parts);
+    if (fine)
+        *told = (struct told_parts){parts, n};
+    return fine;
+}
+
+// All that sound lines say; of several of one number the last counts. False: no memory.
+static bool read_told(const struct bytes *file, const struct part_lines *lines, struct told_parts *told)
 {
     uint64_t sum;
-    told->parts = calloc(2 * lines->n_lines + 1, sizeof *told->parts);
+    told->parts = calloc(lines->n_lines + 1, sizeof *told->parts);
     for (size_t i = 0; told->parts && i < lines->n_lines; i++) {
-        const struct part_line *line = &lines->lines[i];
-        struct part part;
-        if (!part_parse(file->data + line->offset, line->length - 1, &part, &sum)) // it was sound a moment ago
-            return false;
-        put_told(told, &part);
-    }
-    for (size_t i = 0; i < told->n; i++) {
-        if (told->parts[i].after == PART_NONE || find_part(told->parts, told->n, told->parts[i].after))
+        const struct part_line *line = part_lines_ascending(lines, i);
+        if (i + 1 < lines->n_lines && part_lines_ascending(lines, i + 1)->number == line->number)
             continue;
-        struct part lost = guess_lost(told, &told->parts[i]);
-        if (!part_make_lost(&lost))
+        if (!part_parse(file->data + line->offset, line->length - 1, &told->parts[told->n], &sum)) // it was sound
             return false;
-        put_told(told, &lost);
-        i++; // it came before this one
+        told->n++;
     }
     return told->parts;
+}
+
+// The same with a place for each part that one of them follows and that has none.
+static bool tell_parts(const struct bytes *file, const struct part_lines *lines, struct told_parts *told)
+{
+    size_t n_missing = 0;
+    struct missing *missing = calloc(lines->n_lines + 1, sizeof *missing);
+    bool fine = missing && read_told(file, lines, told);
+    for (size_t i = 0; i < told->n && fine; i++) {
+        const struct part *part = &told->parts[i];
+        if (part->after != PART_NONE && !find_part(told->parts, told->n, part->after))
+            missing[n_missing++] = (struct missing){part->after, part->number, part->role};
+    }
+    if (fine && n_missing) {
+        qsort(missing, n_missing, sizeof *missing, by_number);
+        fine = add_lost(told, missing, n_missing);
+    }
+    free(missing);
+    return fine;
 }
 
 // Parts the conversation, which ends with part `last`, from other branches.

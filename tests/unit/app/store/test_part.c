@@ -196,7 +196,7 @@ static void lines_are_found_by_number(struct harness *t)
         if (disordered)
             add(t, &file, 17, 15); // once more
         CHECK(t, part_lines_scan(&file, &lines) && part_lines_clean(&file, &lines));
-        CHECK(t, lines.n_damaged == 0 && lines.disordered == disordered);
+        CHECK(t, lines.n_damaged == 0 && !lines.by_number == !disordered);
         size_t n = 9 + (size_t)disordered;
         uint64_t at = 0;
         if (CHECK_EQ(t, lines.n_lines, n))
@@ -214,6 +214,31 @@ static void lines_are_found_by_number(struct harness *t)
         part_lines_release(&lines);
         bytes_release(&file);
     }
+}
+
+static void lines_in_any_order_are_found(struct harness *t)
+{
+    static const uint32_t numbers[] = {7, 2, 5, 2, 9, 1, 2, 7};
+    static const struct {
+        size_t end;
+        uint32_t number;
+        int found;
+    } cases[] = {{8, 7, 7},  {7, 7, 0}, {0, 7, -1}, {8, 2, 6}, {6, 2, 3},  {3, 2, 1},  {1, 2, -1}, {8, 1, 5},
+                 {5, 1, -1}, {8, 9, 4}, {4, 9, -1}, {8, 5, 2}, {8, 0, -1}, {8, 3, -1}, {8, 10, -1}};
+    static const size_t ascending[] = {5, 1, 3, 6, 2, 0, 7, 4};
+    struct bytes file = {0};
+    struct part_lines lines = {0};
+    for (size_t i = 0; i < 8; i++)
+        add(t, &file, numbers[i], PART_NONE);
+    if (CHECK(t, part_lines_scan(&file, &lines) && lines.n_lines == 8))
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            const struct part_line *found = part_lines_find(&lines, cases[i].end, cases[i].number);
+            CHECK_EQ(t, found ? found - lines.lines : -1, cases[i].found);
+        }
+    for (size_t i = 0; i < lines.n_lines; i++)
+        CHECK(t, part_lines_ascending(&lines, i) == &lines.lines[ascending[i]]);
+    part_lines_release(&lines);
+    bytes_release(&file);
 }
 
 // Only a last line that was cut off leaves a file clean.
@@ -245,8 +270,12 @@ static void damage_is_counted(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(an_answer_is_read_and_written), TEST(each_field_is_checked), TEST(of_what_has_no_tokens_some_is_to_be_fed),
-        TEST(lines_are_found_by_number),     TEST(damage_is_counted),
+        TEST(an_answer_is_read_and_written),
+        TEST(each_field_is_checked),
+        TEST(of_what_has_no_tokens_some_is_to_be_fed),
+        TEST(lines_are_found_by_number),
+        TEST(lines_in_any_order_are_found),
+        TEST(damage_is_counted),
     };
     return HARNESS_RUN(tests, argc, argv);
 }
