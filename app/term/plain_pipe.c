@@ -126,6 +126,8 @@ static void report_unread(struct plain *plain)
     while (end > begin && strchr(" \t\r\n", unread->data[end - 1]))
         end--;
     int shown = (int)(end - begin < 60 ? end - begin : 60);
+    while (shown && begin + (size_t)shown < end && ((unsigned char)unread->data[begin + (size_t)shown] & 0xC0) == 0x80)
+        shown--; // whole characters
     if (shown)
         report(plain->left ? "not sent: what follows the line that left, from \"%.*s\" on"
                            : "not sent: the lines from \"%.*s\" on",

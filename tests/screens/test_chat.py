@@ -1351,6 +1351,8 @@ def test_plain_reads_messages_from_a_pipe():
     same((behind.returncode, behind.stdout.count(b"Assistant:"), re.findall(b"moechat: .*\n", behind.stderr)),
          (0, 1, [b'moechat: not sent: what follows the line that left, from "two three" on\n']))
     expect(b"moechat: " not in run(script(ECHO) + ["--plain"], stdin=b"/quit\n \n\n").stderr, "all was read")
+    long = run(script(ECHO) + ["--plain"], stdin=b"/quit\n" + b"x" * 59 + "\u00e9\u00e9".encode()).stderr
+    expect(b'from "' + b"x" * 59 + b'" on' in long, "whole characters: %r" % long)
     for wanted in (b"Assistant: one\n", b"Took back 1", b"Assistant: two\n", b"Unknown command", b"Assistant: exit\n", b"Assistant: last without newline\n"):
         expect(wanted in text, "%r is missing in %r" % (wanted, text))
 
