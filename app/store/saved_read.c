@@ -237,21 +237,23 @@ static bool choose_told(struct told_parts *told, uint32_t last, struct saved_con
     return fine;
 }
 
-// What ids mean is known from the lines, too, when they agree.
+// What a conversation's ids mean is known from its lines, each of which names its language. The manifest names that of
+// the model that it was opened with last, which may have changed nothing in it yet. Where lines differ there is none.
 static void tell_language(struct saved_content *content)
 {
-    const struct part_language *language = NULL;
-    bool same = true;
+    const struct part_language *first = NULL;
+    struct part_language *language = &content->manifest.origin.language;
     for (size_t i = 0; i < content->n_parts; i++) {
         const struct part *part = &content->parts[i];
-        if (part->lost)
+        if (part->lost || !part->ids.count || !*part->language.tokenizer)
             continue;
-        same = same && (!language || (strcmp(part->language.tokenizer, language->tokenizer) == 0 &&
-                                      strcmp(part->language.template_name, language->template_name) == 0));
-        language = &part->language;
+        if (!first)
+            *language = part->language;
+        else if (strcmp(part->language.tokenizer, first->tokenizer) != 0 ||
+                 strcmp(part->language.template_name, first->template_name) != 0)
+            *language = (struct part_language){{0}, {0}};
+        first = first ? first : &part->language;
     }
-    if (same && language)
-        content->manifest.origin.language = *language;
 }
 
 // Without a manifest: the last sound line and those it follows are the conversation, the others its other branches.
@@ -268,7 +270,6 @@ static enum store_code read_by_lines(const struct bytes *file, const char *why, 
         n_lost = lines.n_damaged;
     fine = fine && choose_told(&told, lines.n_lines ? lines.lines[lines.n_lines - 1].number : 0, content);
     if (fine) {
-        tell_language(content);
         size_t sound = lines.n_lines;
         snprintf(content->damage, sizeof content->damage, "%s; %zu message%s of its transcript can be read%s", why,
                  sound, format_s(sound), n_lost ? "" : ", which is all");
@@ -394,6 +395,8 @@ enum store_code saved_read(const struct store *store, const char *name, struct s
         code = store_no_memory(error);
     if (code)
         saved_content_release(content);
+    else
+        tell_language(content);
     return code;
 }
 

@@ -335,6 +335,42 @@ static void foreign_rows_are_forgotten(struct harness *t)
     close_place(p);
 }
 
+static bool append_in(struct saved *saved, enum tok_role role, const char *tokenizer)
+{
+    struct part part = {.role = role, .made.time = 1000};
+    struct tok_err err;
+    snprintf(part.language.tokenizer, sizeof part.language.tokenizer, "%s", tokenizer);
+    snprintf(part.language.template_name, sizeof part.language.template_name, "turns");
+    snprintf(part.made.stop, sizeof part.made.stop, "end");
+    bool fine =
+        bytes_append(&part.text, "a", 1) && tok_ids_append(&part.ids, 97, &err) == 0 && saved_append(saved, &part);
+    part_release(&part);
+    return fine;
+}
+
+// What was opened with another model and changed in nothing but its name is in the first one's language still.
+static void ids_are_in_the_language_of_their_lines(struct harness *t)
+{
+    static const char *const answers[] = {"cc", "dd"}, *const told[] = {"cc", ""};
+    for (int mixed = 0; mixed < 2; mixed++) {
+        struct place *p = open_place();
+        struct saved *saved = new_session(t, p, "talk");
+        CHECK(t, append_in(saved, TOK_USER, "cc") && append_in(saved, TOK_ASSISTANT, answers[mixed]));
+        CHECK_EQ(t, saved_commit(saved, NULL, &p->error), STORE_OK);
+        struct origin other = rig_origin();
+        snprintf(other.language.tokenizer, sizeof other.language.tokenizer, "dd");
+        saved_set_origin(saved, &other);
+        CHECK_EQ(t, saved_commit(saved, NULL, &p->error), STORE_OK);
+        saved_close(saved);
+        struct saved_content content;
+        CHECK_EQ(t, saved_open(&p->store, "talk", &saved, &content, &p->error), STORE_OK);
+        CHECK_STR(t, saved_manifest(saved)->origin.language.tokenizer, told[mixed]);
+        saved_content_release(&content);
+        saved_close(saved);
+        close_place(p);
+    }
+}
+
 // A first save that was killed before its manifest was there, also within its last line.
 static void lines_without_a_manifest_are_adopted(struct harness *t)
 {
@@ -1335,6 +1371,7 @@ int main(int argc, char **argv)
         TEST(compact_leaves_what_lives),
         TEST(what_was_taken_back_leaves_nothing_when_pruned),
         TEST(foreign_rows_are_forgotten),
+        TEST(ids_are_in_the_language_of_their_lines),
         TEST(a_damaged_transcript_is_kept),
         TEST(many_lines_are_found_soon),
         TEST(lines_in_any_order_are_read_as_soon),
