@@ -154,6 +154,9 @@ int64_t chat_end_of(const struct chat *chat, int64_t number);
 int64_t chat_redo(const struct chat *chat, size_t *n);
 // Of the conversation or another branch; NULL: there is no such turn.
 const struct chat_turn *chat_find(const struct chat *chat, int64_t number);
+// Counts as fed all turns up to the first that part_is_unfed, or that is to be fed with a last message that came to
+// nothing when this is sent again.
+void chat_count_fed(struct chat *chat);
 // Makes the branch that ends with that turn the conversation; a system message that was set or removed and is not fed
 // yet stays so, and all is fed again. False: there is none, or no memory; then nothing is lost.
 bool chat_go(struct chat *chat, int64_t number);

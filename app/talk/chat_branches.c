@@ -230,10 +230,22 @@ static struct chat_turn take(struct chat *chat, int64_t number)
     return taken;
 }
 
+void chat_count_fed(struct chat *chat)
+{
+    bool waits = chat->n_turns && turn_parts_end_with(&chat->tried, chat->turns[chat->n_turns - 1].number), fed = true;
+    uint32_t end = 0;
+    for (size_t i = 0; i < chat->n_turns; i++) {
+        struct chat_turn *turn = &chat->turns[i];
+        fed = fed && !part_is_unfed(turn->role, &turn->text, turn->ids.count) &&
+              !(waits && turn->number >= chat->tried_unfed);
+        end += (uint32_t)turn->ids.count;
+        turn->end = fed ? end : 0;
+    }
+}
+
 static bool go(struct chat *chat, int64_t number)
 {
     size_t n = 0, same = 0;
-    uint32_t end = 0;
     for (const struct chat_turn *turn = chat_find(chat, number); turn; turn = chat_find(chat, turn->after))
         n++;
     int64_t *way = calloc(n + 1, sizeof *way);
@@ -266,16 +278,8 @@ static bool go(struct chat *chat, int64_t number)
     }
     for (size_t i = same; fine && i < n; i++)
         chat->turns[chat->n_turns++] = take(chat, way[i]);
-    // A message that came to nothing is fed when it is sent again, and what was to be fed with it, too.
-    bool waits = fine && turn_parts_end_with(&chat->tried, chat->turns[n - 1].number);
-    bool fed = fine;
-    for (size_t i = 0; fine && i < n; i++) {
-        struct chat_turn *turn = &chat->turns[i];
-        fed = fed && !part_is_unfed(turn->role, &turn->text, turn->ids.count) &&
-              !(waits && turn->number >= chat->tried_unfed);
-        end += (uint32_t)turn->ids.count;
-        turn->end = fed ? end : 0;
-    }
+    if (fine)
+        chat_count_fed(chat);
     free(way);
     free(turns);
     free(others);
