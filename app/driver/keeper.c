@@ -558,7 +558,10 @@ uint32_t keeper_load(struct keeper *keeper, uint32_t fed)
     if (news->stale)
         why = ""; // said later
     char left[640] = "";
-    if (manifest->n_records && *manifest->origin.weights && other && !saved_has_others_rows(keeper->saved))
+    // A conversation is its model's, with rows and without.
+    bool is_anothers = *manifest->origin.weights && strcmp(manifest->origin.weights, info.origin.weights) != 0;
+    bool has_rows = manifest->n_records && *manifest->origin.weights && other;
+    if ((has_rows || (is_anothers && tokens + behind)) && !saved_has_others_rows(keeper->saved))
         leave_to_its_model(keeper, &info.origin, left, sizeof left);
     if (*left && !news->stale)
         why = other; // also where what is lost is all of it

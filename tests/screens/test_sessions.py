@@ -1270,6 +1270,10 @@ def test_lost_rows_are_said():
     same(json.loads(result.stdout)["cached_tokens"], 0)
     same(ask("y", "--session", name, *script(ECHO))["cached_tokens"], 39)  # nothing of it was lost
     expect(run(["sessions", "show", "rows-2"]).stdout.endswith(b"You: x\nAssistant: x\n"), "it went on")
+    ask("mine", "--session", "bare", "--kv-cap", "0", *script(ECHO))  # without rows it is its model's all the same
+    result = run(["run", "-p", "x", "--session", "bare"] + script("name other\n" + ECHO))
+    expect(b'so "bare" stays as it is, and this goes on as "bare-2"; your next message reads ' in result.stderr, "said: %r" % result.stderr)
+    same(run(["sessions", "show", "bare"]).stdout.count(b"You: "), 1)
 
 
 def test_thinking_that_is_left_out_costs_no_more_than_its_answer():
