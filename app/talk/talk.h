@@ -115,6 +115,8 @@ bool talk_leave_edit(struct talk *talk);
 // What /edit made the draft, while it is being edited; NULL: nothing is. As it was it is nobody's loss.
 const char *talk_edited(const struct talk *talk);
 bool talk_has_saved(const struct talk *talk); // all that was said, and nothing is under way
+// A message that came back and is in no session, while nothing is under way; NULL: there is none.
+const char *talk_unsent(const struct talk *talk);
 // Goes to the branch beside this one, where the conversation last could have gone otherwise; in the state TALK_IDLE.
 // NULL, or why not.
 const char *talk_beside(struct talk *talk, int step);

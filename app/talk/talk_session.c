@@ -230,6 +230,11 @@ static bool tries_again(struct talk *talk, const char *command, const char *argu
     return true;
 }
 
+const char *talk_unsent(const struct talk *talk)
+{
+    return talk->state == TALK_IDLE ? talk->chat.unsent.data : NULL;
+}
+
 bool talk_has_saved(const struct talk *talk)
 {
     return talk->state == TALK_IDLE && talk->saving && !talk->untold && !talk->unsaved && !talk->chat.unsent.data;

@@ -206,6 +206,8 @@ static void finish_round(void *self)
         prompt_type_held();
     tell_of_paste(plain); // of one that has waited, too: no other round need follow
     plain_show_word(plain);
+    if (talk_unsent(&plain->talk))
+        prompt_sent_came_back(talk_unsent(&plain->talk));
     if (talk_has_saved(&plain->talk))
         prompt_sent_is_safe();
     plain->keep_ms = prompt_draft_wait(term_clock_ms());

@@ -275,6 +275,11 @@ void prompt_sent(const char *text)
     recall_sent(&prompt.recall, text);
 }
 
+void prompt_sent_came_back(const char *text)
+{
+    recall_sent_came_back(&prompt.recall, text);
+}
+
 void prompt_sent_is_safe(void)
 {
     recall_sent_is_safe(&prompt.recall);

@@ -46,6 +46,7 @@ bool prompt_put_away(const char *draft);                  // as recall_put_away
 bool prompt_keeps(const char *text);                      // as recall_keeps
 void prompt_sent(const char *text);                       // as recall_sent
 void prompt_sent_is_safe(void);                           // as recall_sent_is_safe
+void prompt_sent_came_back(const char *text);             // as recall_sent_came_back
 bool prompt_remember_other(const char *text);             // than the line, which stays as it is
 int prompt_draft_wait(uint64_t now_ms);                   // as recall_draft_wait
 int prompt_keep_draft(const char *text, uint64_t now_ms); // as recall_keep_draft

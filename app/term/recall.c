@@ -327,6 +327,14 @@ void recall_sent(struct recall *recall, const char *text)
         recall_lose(&recall->sent, text); // without memory only a chat that is killed loses it
 }
 
+void recall_sent_came_back(struct recall *recall, const char *text)
+{
+    struct bytes back = {.data = (char *)text, .length = strlen(text)};
+    if (bytes_have_text(&recall->sent, text) &&
+        (bytes_have_text(&recall->owed, text) || recall_lose(&recall->owed, text)))
+        sift(&recall->sent, is_had, &back);
+}
+
 void recall_sent_is_safe(struct recall *recall)
 {
     recall->sent.length = 0;

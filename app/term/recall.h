@@ -68,6 +68,8 @@ bool recall_put_away(struct recall *recall, const char *draft);
 // A message that the history did not take counts as typed: the draft's file has it until a session does.
 void recall_sent(struct recall *recall, const char *text);
 void recall_sent_is_safe(struct recall *recall); // all of those
+void recall_sent_came_back(struct recall *recall,
+                           const char *text); // one that was refused counts as a draft from now on
 // Does the history of later chats have a text that was typed before, or take it now?
 bool recall_keeps(struct recall *recall, const char *text);
 // The drafts that were left become lines of the history: the line is being sent.

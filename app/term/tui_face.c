@@ -428,6 +428,8 @@ static void finish_round(void *self)
     struct bytes whole = {0};
     end_burst(tui, now);
     input_tick(&tui->input, now);
+    if (talk_unsent(&tui->talk))
+        prompt_sent_came_back(talk_unsent(&tui->talk));
     tui_send_queued(tui);
     if (talk_has_saved(&tui->talk) && !tui->n_queue)
         prompt_sent_is_safe();

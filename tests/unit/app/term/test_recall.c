@@ -229,8 +229,11 @@ static void what_has_no_place_is_kept_elsewhere(struct harness *t)
     setenv("XDG_STATE_HOME", folder, 1);
     CHECK(t, !recall_remember(&recall, "saved") && !recall_remember(&recall, "sent"));
     recall_sent(&recall, "saved");
+    recall_sent(&recall, "refused");
+    recall_sent_came_back(&recall, "refused");
     recall_sent_is_safe(&recall);
     recall_sent(&recall, "sent");
+    CHECK(t, bytes_have_text(&recall.owed, "refused") && !bytes_have_text(&recall.sent, "refused"));
     recall_keep_draft_now(&recall, "typed");
     CHECK(t, recall.draft_file.path && strncmp(recall.draft_file.path, folder, strlen(folder)) == 0);
     CHECK(t, strstr(told, recall.draft_file.path) == told && strstr(told, "Not a directory"));
@@ -242,8 +245,9 @@ static void what_has_no_place_is_kept_elsewhere(struct harness *t)
     close(recall.draft_file.fd); // as if it was killed
     CHECK_EQ(t, recall_open(&next), 1);
     size_t count = next.history.count;
-    CHECK(t, count >= 2 && strcmp(next.history.entries[count - 1], "typed on") == 0 &&
-                 strcmp(next.history.entries[count - 2], "sent") == 0);
+    CHECK(t, count >= 3 && strcmp(next.history.entries[count - 1], "typed on") == 0 &&
+                 strcmp(next.history.entries[count - 2], "refused") == 0 &&
+                 strcmp(next.history.entries[count - 3], "sent") == 0);
     CHECK(t, recall_close(&next, NULL, "", &lost).told && !lost.length);
     recall.draft_file.fd = -1;
     free(recall.draft_file.path);
