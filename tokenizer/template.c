@@ -541,7 +541,7 @@ int tok_template_encode(const tok_template *turns, const struct tok_prompt *prom
     for (size_t i = 0; i < prompt->n_turns && !failed; i++) {
         const struct tok_turn *turn = &prompt->turns[i];
         failed = i || !prompt->begin ? put_parts(&r, form->between) : TOK_OK;
-        if (!failed && (i ? turn[-1].role == TOK_ASSISTANT : !prompt->begin))
+        if (!failed && (i ? turn[-1].role == TOK_ASSISTANT : !prompt->begin && !prompt->behind_system))
             failed = put_parts(&r, form->after_answer);
         if (!failed)
             failed = put_turn(&r, turn, thinking);

@@ -107,8 +107,9 @@ struct tok_turn {
 struct tok_prompt {
     const struct tok_turn *turns;
     size_t n_turns;
-    bool begin;    // the conversation begins here
-    bool thinking; // the answer shall think first; only where that can be chosen
+    bool begin;         // the conversation begins here
+    bool thinking;      // the answer shall think first; only where that can be chosen
+    bool behind_system; // it goes on behind its system message; else, unless it begins here, behind an answer
 };
 struct tok_template_about {
     const char *name;

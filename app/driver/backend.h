@@ -38,8 +38,9 @@ struct backend_info {
 struct backend_prompt {
     const struct tok_turn *turns;
     size_t n_turns;
-    bool begin; // the conversation begins here
-    bool raw;   // no template: the texts alone
+    bool begin;         // the conversation begins here
+    bool behind_system; // as tok_prompt has it
+    bool raw;           // no template: the texts alone
     enum think think;
 };
 

@@ -198,6 +198,7 @@ static int encode_turns(struct real *real, const struct backend_prompt *prompt, 
     struct tok_prompt turns = {.turns = prompt->turns,
                                .n_turns = prompt->n_turns,
                                .begin = prompt->begin,
+                               .behind_system = prompt->behind_system,
                                .thinking = thinks(real, prompt->think)};
     return tok_template_encode(real->turns, &turns, ids, ends, err);
 }

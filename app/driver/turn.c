@@ -126,6 +126,7 @@ int turn_encode(const struct turn *turn, const struct backend *backend, struct t
     struct backend_prompt prompt = {.turns = turn->turns,
                                     .n_turns = turn->n_turns,
                                     .begin = turn->position == 0,
+                                    .behind_system = turn->behind_system,
                                     .raw = turn->raw,
                                     .think = turn->think};
     result->prompt_ends = calloc(turn->n_turns + 1, sizeof(size_t));

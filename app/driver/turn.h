@@ -41,10 +41,11 @@ struct turn_noted {
 
 // A turn to answer. Made by turn_new and turn_add (which copies), owned by the worker once it is sent.
 struct turn {
-    uint32_t position; // the timeline is cut back to here first; 0 begins anew
-    bool raw;          // no template
-    bool only;         // no other turn follows, so the end of the answer need not be fed
-    bool again;        // another answer at `position`, where the message ends whose last id is last_id; turn_reopen
+    uint32_t position;  // the timeline is cut back to here first; 0 begins anew
+    bool behind_system; // where the system message ends, not an answer
+    bool raw;           // no template
+    bool only;          // no other turn follows, so the end of the answer need not be fed
+    bool again;         // another answer at `position`, where the message ends whose last id is last_id; turn_reopen
     int32_t last_id;
     uint32_t unanswered; // of that message's tokens, where nobody has answered it: to read them is not to do so again
     enum think think;

@@ -334,6 +334,12 @@ static int64_t said_as(const struct part *part)
     return part->made.anew ? (int64_t)part->made.before : (int64_t)part->number;
 }
 
+// Does the system message stand before the i-th turn?
+static bool is_behind_system(const struct chat *chat, size_t i)
+{
+    return i > 0 && chat->turns[i - 1].role == TOK_SYSTEM;
+}
+
 struct turn *chat_request(struct chat *chat, const char *text, size_t length)
 {
     struct tok_turn what = {.role = TOK_USER, .text = text, .length = length};
@@ -356,6 +362,7 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
         known = known && copy_ids(&turn->known, chat->turns[i].ids.ids, chat->turns[i].ids.count);
     forget_fed(chat, first);
     turn->position = chat_position(chat);
+    turn->behind_system = is_behind_system(chat, first);
     turn->think = chat->fed_think = chat->think;
     bool otherwise = begins_otherwise(chat); // then what was said behind the old beginning stays as a branch
     if (is_tried(chat, text, length))
@@ -425,6 +432,7 @@ struct turn *chat_again(struct chat *chat)
     turn->number = chat->asked = chat->next_number;
     chat->next_number += 2; // of the answer; or of the message, where it is fed once more, and the answer
     turn->position = message->end - (uint32_t)count;
+    turn->behind_system = is_behind_system(chat, n - 1);
     turn->think = chat->think;
     turn->last_id = message->ids.ids[count - 1];
     turn->unanswered = n == chat->n_turns && !is_followed(chat, message->number) ? (uint32_t)count : 0;

@@ -1627,6 +1627,22 @@ def test_kimi_k3_talks_in_sections():
     leave(t)
 
 
+def fed_as(session, lines, *options):
+    """The ids of a conversation of these lines, up to its last answer."""
+    run(["--plain", "--session", session, "--device", "ref", "--temp", "0"] + list(options), stdin=lines)
+    messages = json.loads(run(["sessions", "export", session, "json"]).stdout)["messages"]
+    return [message["ids"] for message in messages[:-1]]
+
+
+def test_kimi_k3_says_the_first_message_behind_the_system_message():
+    """Where all was taken back, or the first message is answered once more, no answer precedes it to be closed."""
+    options = ["-m", os.path.join(ROOT, "tests", "golden", "ck-kimi-k3-chat", "checkpoint"), "--max-tokens", "3", "--system", "You."]
+    hello = fed_as("k3-behind", b"hello\n", *options)
+    same(len(hello), 2)
+    for i, lines in enumerate((b"xx\n/undo\nhello\n", b"xx\n/edit 1 hello\n", b"hello\n/retry\n", b"xx\nyy\n/undo 2\nhello\n")):
+        same(fed_as("k3-behind-%d" % i, lines, *options), hello)
+
+
 def test_what_was_said_once_is_there_once():
     """Fed anew without its thinking, as often as branches want it: in the chat, and when one comes back."""
     model = ["-m", os.path.join(ROOT, "tests", "golden", "gguf-qwen35-chat", "checkpoint"), "--device", "ref", "--max-tokens", "10", "--seed", "5"]

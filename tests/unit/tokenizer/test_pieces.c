@@ -192,7 +192,7 @@ static void compare_template(struct harness *t, const char *name, const tok *con
     tok_template *opened[2] = {NULL, NULL};
     struct tok_ids lists[2] = {{0}, {0}};
     for (int i = 0; i < 2; i++) {
-        const struct tok_prompt prompt = {turns, 4, true, true};
+        const struct tok_prompt prompt = {turns, 4, true, true, false};
         if (!CHECK_EQ(t, tok_template_open(name, both[i], &opened[i], NULL), TOK_OK) ||
             !CHECK_EQ(t, tok_template_encode(opened[i], &prompt, &lists[i], NULL, NULL), TOK_OK))
             return;

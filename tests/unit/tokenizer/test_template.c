@@ -111,10 +111,26 @@ static bool same_ids(const struct tok_ids *list, struct json_object *want)
     return same;
 }
 
+// What is fed behind the system message alone, as where all that followed it was taken back, comes to the same, too.
+static void check_behind_system(struct harness *t, const struct tok_prompt *all, const tok_template *turns,
+                                const struct tok_ids *want)
+{
+    struct tok_ids list = {0};
+    size_t ends[16], n = all->n_turns;
+    if (all->turns[0].role != TOK_SYSTEM || n < 2 || !CHECK(t, n <= 16))
+        return;
+    CHECK_EQ(t, tok_template_encode(turns, all, &list, ends, NULL), TOK_OK);
+    list.count = ends[0];
+    struct tok_prompt rest = {all->turns + 1, n - 1, false, all->thinking, true};
+    CHECK_EQ(t, tok_template_encode(turns, &rest, &list, NULL, NULL), TOK_OK);
+    CHECK(t, list.count == want->count && memcmp(list.ids, want->ids, want->count * sizeof *want->ids) == 0);
+    tok_ids_release(&list);
+}
+
 static void check_case(struct harness *t, const struct rendered *c, const tok_template *turns)
 {
     struct tok_ids whole = {0}, parts = {0};
-    struct tok_prompt prompt = {c->turns, c->n_turns, true, c->thinking};
+    struct tok_prompt prompt = {c->turns, c->n_turns, true, c->thinking, false};
     CHECK_EQ(t, tok_template_encode(turns, &prompt, &whole, NULL, NULL), TOK_OK);
     if (!CHECK(t, same_ids(&whole, c->ids)))
         printf("    %s, thinking %d, %zu turns, last \"%s\"\n", c->name, c->thinking, c->n_turns,
@@ -124,12 +140,13 @@ static void check_case(struct harness *t, const struct rendered *c, const tok_te
         if (c->turns[i - 1].role != TOK_ASSISTANT)
             continue;
         parts.count = 0;
-        prompt = (struct tok_prompt){c->turns, i, true, c->thinking};
+        prompt = (struct tok_prompt){c->turns, i, true, c->thinking, false};
         CHECK_EQ(t, tok_template_encode(turns, &prompt, &parts, NULL, NULL), TOK_OK);
-        prompt = (struct tok_prompt){c->turns + i, c->n_turns - i, false, c->thinking};
+        prompt = (struct tok_prompt){c->turns + i, c->n_turns - i, false, c->thinking, false};
         CHECK_EQ(t, tok_template_encode(turns, &prompt, &parts, NULL, NULL), TOK_OK);
         CHECK(t, same_ids(&parts, c->ids));
     }
+    check_behind_system(t, &(struct tok_prompt){c->turns, c->n_turns, true, c->thinking, false}, turns, &whole);
     tok_ids_release(&whole);
     tok_ids_release(&parts);
 }
@@ -504,7 +521,7 @@ static void encode_three(struct harness *t, const tok *tokenizer, const char *na
     list->count = 0;
     if (!CHECK_EQ(t, tok_template_open(name, tokenizer, &template, NULL), TOK_OK))
         return;
-    struct tok_prompt prompt = {turns, 3, true, thinking};
+    struct tok_prompt prompt = {turns, 3, true, thinking, false};
     CHECK_EQ(t, tok_template_encode(template, &prompt, list, NULL, NULL), TOK_OK);
     CHECK_STR(t, tok_template_opened(template, thinking), thinking ? "<think>" : "");
     tok_template_close(template);
@@ -683,15 +700,16 @@ static void kimi_k3_speaks_in_sections(struct harness *t)
         put_k3(t, tokenizer, thinking ? K3_EFFORT : "", &want);
         put_k3(t, tokenizer, said[thinking], &want);
         put_k3(t, tokenizer, thinking ? "think|" : "response|", &want);
-        struct tok_prompt prompt = {turns_of, 8, true, thinking};
+        struct tok_prompt prompt = {turns_of, 8, true, thinking, false};
         CHECK_EQ(t, tok_template_encode(turns, &prompt, &whole, NULL, &err), TOK_OK);
         CHECK(t, same_lists(&whole, &want));
+        check_behind_system(t, &prompt, turns, &want);
         for (size_t i = 3; i < 8; i += 2) { // the same where a conversation goes on after an answer
             parts.count = 0;
-            prompt = (struct tok_prompt){turns_of, i, true, thinking};
+            prompt = (struct tok_prompt){turns_of, i, true, thinking, false};
             CHECK_EQ(t, tok_template_encode(turns, &prompt, &parts, NULL, &err), TOK_OK);
             CHECK_EQ(t, parts.ids[parts.count - 1], tok_template_end(turns));
-            prompt = (struct tok_prompt){turns_of + i, 8 - i, false, thinking};
+            prompt = (struct tok_prompt){turns_of + i, 8 - i, false, thinking, false};
             CHECK_EQ(t, tok_template_encode(turns, &prompt, &parts, NULL, &err), TOK_OK);
             CHECK(t, same_lists(&parts, &want));
         }
@@ -788,7 +806,8 @@ static size_t encode_between(struct harness *t, const tok_template *turns, uint3
     }
     struct tok_turn said[] = {{TOK_USER, "a", 1}, {TOK_ASSISTANT, text, n}, {TOK_USER, "b", 1}};
     list->count = 0;
-    CHECK_EQ(t, tok_template_encode(turns, &(struct tok_prompt){said, 3, true, false}, list, NULL, NULL), TOK_OK);
+    CHECK_EQ(t, tok_template_encode(turns, &(struct tok_prompt){said, 3, true, false, false}, list, NULL, NULL),
+             TOK_OK);
     return list->count;
 }
 

@@ -487,6 +487,32 @@ static void a_system_message_that_is_set_back_feeds_nothing_again(struct harness
     chat_release(&chat);
 }
 
+// For templates that begin a message otherwise behind an answer.
+static void a_message_knows_what_it_stands_behind(struct harness *t)
+{
+    for (int system = 0; system < 2; system++) {
+        struct chat chat = {0};
+        struct engine engine = {0};
+        if (system)
+            chat_set_system(&chat, "be", 2);
+        exchange(t, &chat, &engine, "one", "1", true);
+        struct turn *again = chat_again(&chat); // once more, it might have to be fed
+        CHECK(t, again && again->behind_system == system && (again->position > 0) == system);
+        turn_free(again);
+        chat.again = false;
+        chat_undo(&chat, 9);
+        struct turn *turn = chat_request(&chat, "two", 3);
+        CHECK(t, turn && turn->n_turns == 1 && turn->behind_system == system && (turn->position > 0) == system);
+        turn_free(turn);
+        chat_cut(&chat, chat.n_turns - 1);
+        exchange(t, &chat, &engine, "two", "2", true);
+        turn = chat_request(&chat, "three", 5);
+        CHECK(t, turn && turn->position > 0 && !turn->behind_system);
+        turn_free(turn);
+        chat_release(&chat);
+    }
+}
+
 // Sends a message whose reading is stopped.
 static void try(struct harness *t, struct chat *chat, const char *text)
 {
@@ -962,6 +988,7 @@ int main(int argc, char **argv)
         TEST(other_first_messages_stand_side_by_side),
         TEST(a_system_message_goes_along),
         TEST(a_system_message_that_is_set_back_feeds_nothing_again),
+        TEST(a_message_knows_what_it_stands_behind),
         TEST(a_stopped_message_stays_as_a_branch),
         TEST(without_room_all_is_as_it_was),
         TEST(a_shared_turn_stays_with_its_branches),
