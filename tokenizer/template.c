@@ -261,7 +261,8 @@ struct tok_template {
     } symbols[PARTS];
     size_t n_symbols;
     int32_t ends[ENDS];
-    struct tok_ids between; // the sections of an answer, if it has any
+    struct tok_ids between;              // the sections of an answer, if it has any
+    struct tok_ids begins[TOK_USER + 1]; // tok_template_about's
 };
 
 // One rendering: text is held back until a control symbol or the turn's end, and encoded at once.
@@ -335,7 +336,9 @@ static int find_symbols(tok_template *turns, struct tok_err *err)
 
 struct tok_template_about tok_template_describe(const tok_template *turns)
 {
-    return turns->form->about;
+    struct tok_template_about about = turns->form->about;
+    about.begins = about.begins_anew ? turns->begins : NULL;
+    return about;
 }
 
 static int put_text(struct rendering *r, const char *text, size_t length)
@@ -389,6 +392,39 @@ static int find_between(tok_template *turns, struct tok_err *err)
     return failed;
 }
 
+static int put_beginning(struct rendering *r, bool thinking, bool has_system)
+{
+    const struct form *form = r->turns->form;
+    int failed = put_parts(r, form->begin[thinking]);
+    return failed || has_system ? failed : put_parts(r, form->no_system);
+}
+
+// The ids of a beginning with thinking up to the first that one without it has not, if there is one. Else that one goes
+// on with people's words, and what no words come to follows here: all of it counts.
+static int find_begins(tok_template *turns, struct tok_err *err)
+{
+    struct tok_ids other = {0};
+    struct rendering r = {.turns = turns, .err = err};
+    int failed = TOK_OK;
+    for (enum tok_role role = TOK_SYSTEM; role <= TOK_USER && turns->form->about.begins_anew && !failed; role++) {
+        struct tok_ids *begins = &turns->begins[role];
+        for (int thinking = 0; thinking < 2 && !failed; thinking++) {
+            r.list = thinking ? begins : &other;
+            r.list->count = 0;
+            failed = put_beginning(&r, thinking, role == TOK_SYSTEM);
+            failed = failed ? failed : put_parts(&r, turns->form->before[role]);
+            failed = failed ? failed : flush(&r);
+        }
+        size_t same = 0, most = other.count < begins->count ? other.count : begins->count;
+        while (same < most && begins->ids[same] == other.ids[same])
+            same++;
+        begins->count = same < most ? same + 1 : begins->count;
+    }
+    free(r.text);
+    tok_ids_release(&other);
+    return failed;
+}
+
 int tok_template_open(const char *name, const tok *tokenizer, tok_template **turns, struct tok_err *err)
 {
     size_t i = 0;
@@ -407,6 +443,7 @@ int tok_template_open(const char *name, const tok *tokenizer, tok_template **tur
     made->form = &forms[i];
     int failed = find_symbols(made, err);
     failed = failed ? failed : find_between(made, err);
+    failed = failed ? failed : find_begins(made, err);
     if (failed)
         tok_template_close(made);
     else
@@ -416,8 +453,11 @@ int tok_template_open(const char *name, const tok *tokenizer, tok_template **tur
 
 void tok_template_close(tok_template *turns)
 {
-    if (turns)
-        tok_ids_release(&turns->between);
+    if (!turns)
+        return;
+    tok_ids_release(&turns->between);
+    for (int i = 0; i <= TOK_USER; i++)
+        tok_ids_release(&turns->begins[i]);
     free(turns);
 }
 
@@ -535,9 +575,8 @@ int tok_template_encode(const tok_template *turns, const struct tok_prompt *prom
     bool thinking = form->about.can_switch ? prompt->thinking : form->about.thinks_unasked;
     struct rendering r = {.turns = turns, .list = list, .err = err};
     size_t before = list->count;
-    int failed = prompt->begin ? put_parts(&r, form->begin[thinking]) : TOK_OK;
-    if (!failed && prompt->begin && (!prompt->n_turns || prompt->turns[0].role != TOK_SYSTEM))
-        failed = put_parts(&r, form->no_system);
+    bool has_system = prompt->n_turns && prompt->turns[0].role == TOK_SYSTEM;
+    int failed = prompt->begin ? put_beginning(&r, thinking, has_system) : TOK_OK;
     for (size_t i = 0; i < prompt->n_turns && !failed; i++) {
         const struct tok_turn *turn = &prompt->turns[i];
         failed = i || !prompt->begin ? put_parts(&r, form->between) : TOK_OK;

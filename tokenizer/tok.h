@@ -117,8 +117,11 @@ struct tok_template_about {
     bool can_switch;     // whether they do is the prompt's choice
     bool thinks_unasked; // where nobody chooses
     bool begins_anew;    // the choice changes how the conversation begins
-    bool forgets;        // an answer's thinking is left out once another turn follows
-    bool marks_earlier;  // and its place is marked, even where there was none
+    // Then, by the role of its first turn (TOK_SYSTEM, TOK_USER): the first ids of one whose answers think, as many as
+    // tell it from one whose answers don't. They live as long as the template.
+    const struct tok_ids *begins;
+    bool forgets;       // an answer's thinking is left out once another turn follows
+    bool marks_earlier; // and its place is marked, even where there was none
 };
 int tok_template_open(const char *name, const tok *tokenizer, tok_template **turns, struct tok_err *err);
 void tok_template_close(tok_template *turns);

@@ -270,6 +270,10 @@ static void send_in_session(struct run *run, const struct session_news *news)
         report("the last message of the session has no answer; this one takes its place (/retry in a chat answers it)");
     if (news->stale)
         chat_feed_anew(&run->chat);
+    if (chat_begins_anew(&run->chat, run->chat.think))
+        report("%s changes how the session begins, so all of it is read again; --think %s keeps it as it is",
+               chat_begins_anew(&run->chat, THINK_ON) ? "to think first" : "to answer at once",
+               chat_begins_anew(&run->chat, THINK_ON) ? "off" : "on");
     if (system && !run->chat.n_turns)
         chat_set_system(&run->chat, system, strlen(system));
     else if (system && !chat_system_is(&run->chat, system, strlen(system)))

@@ -340,6 +340,22 @@ static bool is_behind_system(const struct chat *chat, size_t i)
     return i > 0 && chat->turns[i - 1].role == TOK_SYSTEM;
 }
 
+static bool thinks(const struct chat *chat, enum think think)
+{
+    return think == THINK_UNASKED ? chat->about.thinks_unasked : think == THINK_ON;
+}
+
+bool chat_begins_anew(const struct chat *chat, enum think think)
+{
+    const struct chat_turn *first = chat->n_turns ? &chat->turns[0] : NULL;
+    if (!chat->about.begins_anew || !first || !first->end)
+        return false;
+    const struct tok_ids *begins = &chat->about.begins[first->role];
+    bool thought = first->ids.count >= begins->count &&
+                   memcmp(first->ids.ids, begins->ids, begins->count * sizeof *begins->ids) == 0;
+    return thought != thinks(chat, think);
+}
+
 struct turn *chat_request(struct chat *chat, const char *text, size_t length)
 {
     struct tok_turn what = {.role = TOK_USER, .text = text, .length = length};
@@ -352,7 +368,7 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
     }
     chat->was_fed = first_unfed(chat);
     chat->was_think = chat->fed_think;
-    if (chat->about.begins_anew && chat->think != chat->fed_think)
+    if (chat_begins_anew(chat, chat->think))
         forget_fed(chat, 0);
     chat->held = first_unfed(chat);
     bool known = true;
@@ -415,8 +431,9 @@ struct turn *chat_again(struct chat *chat)
     size_t n = chat->n_turns;
     n -= n > 0 && chat->turns[n - 1].role == TOK_ASSISTANT;
     const struct chat_turn *message = n > 0 ? &chat->turns[n - 1] : NULL;
-    if (chat_has_unsent(chat) || chat->think != chat->fed_think || !message || message->role != TOK_USER ||
-        !message->end || !message->ids.count)
+    bool otherwise = thinks(chat, chat->think) != thinks(chat, chat->fed_think) || chat_begins_anew(chat, chat->think);
+    if (chat_has_unsent(chat) || otherwise || !message || message->role != TOK_USER || !message->end ||
+        !message->ids.count)
         return NULL;
     struct turn *turn = turn_new();
     size_t count = message->ids.count;

@@ -62,7 +62,7 @@ struct chat {
     // As the model's template has it, and the face's to set: what becomes of thinking in turns that follow.
     struct tok_template_about about;
     enum think think;     // the next answer's
-    enum think fed_think; // and that of what is fed
+    enum think fed_think; // and that of what was fed last
     // Before the request under way, which may leave all as it was: so many turns fed, and how; and one more than the
     // number of a last message without an answer, whose place it takes: 0: there was none.
     size_t was_fed;
@@ -106,6 +106,9 @@ uint32_t chat_answered(const struct chat *chat); // and without those of a last 
 bool chat_waits(const struct chat *chat);
 void chat_leave_unanswered(struct chat *chat); // of a last message without an answer: it stays as a branch
 
+// Would an answer that is made so have all of the conversation fed anew, as its beginning says whether answers think
+// first and says otherwise now? What is fed says it itself, whoever fed it: another branch, or another chat.
+bool chat_begins_anew(const struct chat *chat, enum think think);
 struct chat_place chat_place(const struct chat *chat);
 // Adds the user's message, in the place of a last one without an answer, and returns the turn that feeds it and
 // whatever else was not fed. Where the last answer's thinking is to be left out now, that is its exchange, too, and

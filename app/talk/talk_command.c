@@ -348,7 +348,7 @@ static void switch_thinking(struct talk *talk, enum think asked)
                                           : "its template has no thinking");
         return;
     }
-    bool anew = about->begins_anew && chat_position(&talk->chat) > 0 && talk->chat.fed_think != asked;
+    bool anew = chat_begins_anew(&talk->chat, asked);
     talk->chat.think = asked;
     talk_say(talk, "From the next answer on it %s%s.", asked == THINK_ON ? "thinks first" : "answers at once",
              anew ? "; this changes how the conversation begins, so all of it will be read again" : "");

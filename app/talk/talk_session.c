@@ -104,15 +104,31 @@ static void show_turns(struct talk *talk, bool full)
                             : "No answer to this message yet: /retry answers it, a new message replaces it.");
 }
 
+// What the next message has read, where it changes how the conversation begins; "" else.
+static const char *begins_anew(const struct talk *talk)
+{
+    enum think think = talk->chat.think;
+    if (!chat_begins_anew(&talk->chat, think))
+        return "";
+    return chat_begins_anew(&talk->chat, THINK_ON)
+               ? "Its answers came at once: to think first changes how the conversation begins, so all of it will be "
+                 "read again; /think off keeps it as it is."
+               : "Its answers thought first: to answer at once changes how the conversation begins, so all of it will "
+                 "be read again; /think on keeps it as it is.";
+}
+
 static void on_opened(struct talk *talk, const struct session_news *news)
 {
     talk->opening = false;
     talk->lost = talk->lost || news->failed;
+    const char *anew = news->stale ? "" : begins_anew(talk);
     if (*talk->choice.note)
         talk_say(talk, "%s%s%s%s", talk->choice.note, *news->text ? " But " : "", news->text,
-                 *news->text    ? "."
-                 : news->cached ? " Nothing needs to be read again."
-                                : "");
+                 *news->text              ? "."
+                 : news->cached && !*anew ? " Nothing needs to be read again."
+                                          : "");
+    if (*anew)
+        talk_say(talk, "%s", anew);
     *talk->choice.note = 0;
     if (news->max_context > talk->info.max_context) {
         char words[PLAN_WORDS_SIZE];
@@ -178,6 +194,8 @@ static void say_saved(struct talk *talk, const struct session_news *news, const 
         talk_say_for_now(talk, "%s", news->text);
     else if (*news->text)
         talk_say(talk, "%s", news->text);
+    if (talk->going && !news->of_turn && *begins_anew(talk)) // as another branch was fed
+        talk_say_for_now(talk, "%s", begins_anew(talk));
     if (failed && another)
         talk_say(talk, "The conversation goes on as \"%s\"; the next turn tries again to save it.", news->name);
     else if (failed && renamed)

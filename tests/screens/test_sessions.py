@@ -1643,6 +1643,34 @@ def test_kimi_k3_says_the_first_message_behind_the_system_message():
         same(fed_as("k3-behind-%d" % i, lines, *options), hello)
 
 
+def test_what_a_session_begins_with_is_told_from_its_ids():
+    """Resumed to think or not to think, with a template that says so at the beginning, it is fed as in one chat; and so is another branch."""
+    for model in "ck-kimi-k3-chat", "gguf-glm-52-chat":
+        options = ["-m", os.path.join(ROOT, "tests", "golden", model, "checkpoint"), "--max-tokens", "4"]
+        begins = "begins-" + model
+        for i, (first, then) in enumerate((("on", "off"), ("off", "on"))):
+            one = fed_as("%s-%d" % (begins, i), b"hi\n/think %s\nand then?\n" % then.encode(), "--think", first, *options)
+            parted = "%s-parted-%d" % (begins, i)
+            fed_as(parted, b"hi\n", "--think", first, *options)
+            plain = ["--plain", "--session", parted, "--device", "ref", "--temp", "0"] + options
+            kept = run(plain + ["--think", first], stdin=b"", together=True).stdout
+            expect(b"Nothing needs to be read again" in kept and b"changes how" not in kept, kept)
+            told = run(plain + ["--think", then], stdin=b"and then?\n", together=True).stdout
+            expect(b"so all of it will be read again; /think %s keeps it" % first.encode() in told, told)
+            expect(b"Nothing needs to be read" not in told, told)
+            same([m["ids"] for m in json.loads(run(["sessions", "export", parted, "json"]).stdout)["messages"][:-1]], one)
+        lines = b"hi\nyy\n/undo\n/think off\nand then?\n/tree 4\nzz\n"  # the branch has the other beginning
+        off = fed_as(begins + "-off", b"hi\nzz\n", "--think", "off", *options)
+        again = fed_as(begins + "-branch", lines, "--think", "on", *options)
+        same(again[0], off[0][:len(again[0])])
+        same(again[-1], off[-1])
+        ran = [begins + "-run", "--device", "ref", "--temp", "0"] + options
+        ask("Hello", "--session", *ran, "--think", "off")
+        again = run(["run", "--json", "-p", "And?", "--session"] + ran + ["--think", "on"])
+        expect(b"to think first changes how the session begins, so all of it is read again; --think off keeps it" in again.stderr, again.stderr)
+        same(json.loads(again.stdout)["cached_tokens"], 0)
+
+
 def test_what_was_said_once_is_there_once():
     """Fed anew without its thinking, as often as branches want it: in the chat, and when one comes back."""
     model = ["-m", os.path.join(ROOT, "tests", "golden", "gguf-qwen35-chat", "checkpoint"), "--device", "ref", "--max-tokens", "10", "--seed", "5"]

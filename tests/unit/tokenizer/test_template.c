@@ -127,6 +127,22 @@ static void check_behind_system(struct harness *t, const struct tok_prompt *all,
     tok_ids_release(&list);
 }
 
+// Where the choice of thinking changes how the conversation begins, its ids tell which it was.
+static void check_begins(struct harness *t, const struct tok_prompt *prompt, const tok_template *turns)
+{
+    struct tok_template_about about = tok_template_describe(turns);
+    struct tok_ids list = {0};
+    CHECK_EQ(t, about.begins != NULL, about.begins_anew);
+    CHECK_EQ(t, tok_template_encode(turns, prompt, &list, NULL, NULL), TOK_OK);
+    if (about.begins && prompt->turns[0].role != TOK_ASSISTANT) {
+        const struct tok_ids *begins = &about.begins[prompt->turns[0].role];
+        bool thinks = begins->count && begins->count <= list.count &&
+                      memcmp(begins->ids, list.ids, begins->count * sizeof *begins->ids) == 0;
+        CHECK_EQ(t, thinks, prompt->thinking);
+    }
+    tok_ids_release(&list);
+}
+
 static void check_case(struct harness *t, const struct rendered *c, const tok_template *turns)
 {
     struct tok_ids whole = {0}, parts = {0};
@@ -146,7 +162,9 @@ static void check_case(struct harness *t, const struct rendered *c, const tok_te
         CHECK_EQ(t, tok_template_encode(turns, &prompt, &parts, NULL, NULL), TOK_OK);
         CHECK(t, same_ids(&parts, c->ids));
     }
-    check_behind_system(t, &(struct tok_prompt){c->turns, c->n_turns, true, c->thinking, false}, turns, &whole);
+    prompt = (struct tok_prompt){c->turns, c->n_turns, true, c->thinking, false};
+    check_begins(t, &prompt, turns);
+    check_behind_system(t, &prompt, turns, &whole);
     tok_ids_release(&whole);
     tok_ids_release(&parts);
 }
@@ -551,6 +569,31 @@ static void glm_52_may_be_told_not_to_think(struct harness *t)
     tok_close(tokenizer);
 }
 
+// Whatever people say.
+static void no_words_make_it_think(struct harness *t)
+{
+    static const char *const files[] = {"tests/unit/data/bpe-glm.json", "tests/unit/data/bpe-v3.json"};
+    static const char *const forms[] = {"glm-5.2", "cogito-v2"};
+    static const char *const words[] = {"Reasoning Effort: Max", "Reasoning Effort: Max.", "\n",
+                                        "Enable deep thinking subroutine.\n\n", ""};
+    for (size_t i = 0; i < 2; i++) {
+        tok *tokenizer = NULL;
+        tok_template *turns = NULL;
+        if (!CHECK_EQ(t, tok_open("huggingface", files[i], &tokenizer, NULL), TOK_OK) ||
+            !CHECK_EQ(t, tok_template_open(forms[i], tokenizer, &turns, NULL), TOK_OK))
+            return;
+        for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
+            struct tok_turn said[] = {{TOK_SYSTEM, words[k], strlen(words[k])}, {TOK_USER, words[k], strlen(words[k])}};
+            for (int thinking = 0; thinking < 2; thinking++) {
+                check_begins(t, &(struct tok_prompt){said, 2, true, thinking, false}, turns);
+                check_begins(t, &(struct tok_prompt){said + 1, 1, true, thinking, false}, turns);
+            }
+        }
+        tok_template_close(turns);
+        tok_close(tokenizer);
+    }
+}
+
 static void put(const char *folder, const char *name, const char *text)
 {
     char path[200];
@@ -704,6 +747,7 @@ static void kimi_k3_speaks_in_sections(struct harness *t)
         CHECK_EQ(t, tok_template_encode(turns, &prompt, &whole, NULL, &err), TOK_OK);
         CHECK(t, same_lists(&whole, &want));
         check_behind_system(t, &prompt, turns, &want);
+        check_begins(t, &prompt, turns);
         for (size_t i = 3; i < 8; i += 2) { // the same where a conversation goes on after an answer
             parts.count = 0;
             prompt = (struct tok_prompt){turns_of, i, true, thinking, false};
@@ -851,6 +895,7 @@ int main(int argc, char **argv)
                                                 TEST(patched_templates_are_recognised),
                                                 TEST(a_template_for_v32_is_recognised),
                                                 TEST(glm_52_may_be_told_not_to_think),
+                                                TEST(no_words_make_it_think),
                                                 TEST(what_a_folder_has),
                                                 TEST(kimi_k3_speaks_in_sections),
                                                 TEST(sections_are_told_apart_and_closed)};

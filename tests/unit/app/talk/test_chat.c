@@ -963,12 +963,56 @@ static void a_switch_of_thinking(struct harness *t)
     CHECK(t, turn && turn->think == THINK_ON && turn->n_turns == 1);
     turn_free(turn);
     chat_undo(&chat, 1);
+    int32_t ids[] = {TOK_USER, TOK_USER};
+    const struct tok_ids begins[] = {[TOK_USER] = {.ids = ids, .count = 2}};
     chat.about.begins_anew = true;
+    chat.about.begins = begins;
     chat.think = THINK_OFF;
+    CHECK(t, chat_begins_anew(&chat, THINK_OFF) && !chat_begins_anew(&chat, THINK_ON));
     turn = chat_request(&chat, "two", 3);
     CHECK(t, turn && turn->position == 0 && turn->n_turns == 3);
     turn_free(turn);
+    chat_undo(&chat, 1);
+    CHECK(t, !chat_begins_anew(&chat, THINK_OFF)); // nothing is fed
     chat_release(&chat);
+}
+
+// The ids say how a conversation begins, not this chat's last request: one that was saved, or another branch.
+static void what_is_fed_says_how_it_begins(struct harness *t)
+{
+    int32_t thought[] = {5, 6}, at_once[] = {5, 8, 9}, answer[] = {7};
+    const struct tok_ids begins[] = {
+        [TOK_SYSTEM] = {.ids = thought, .count = 1}, [TOK_USER] = {.ids = thought, .count = 2}};
+    const struct tok_template_about about = {.name = "roles",
+                                             .thinks = true,
+                                             .can_switch = true,
+                                             .thinks_unasked = true,
+                                             .begins_anew = true,
+                                             .begins = begins};
+    struct part parts[] = {
+        {.number = 0, .after = PART_NONE, .role = TOK_USER, .text = {"one", 3, 0}, .ids = {at_once, 3, 0}},
+        {.number = 1, .after = 0, .role = TOK_ASSISTANT, .text = {"1", 1, 0}, .ids = {answer, 1, 0}}};
+    struct part others[] = {
+        {.number = 2, .after = PART_NONE, .role = TOK_USER, .text = {"two", 3, 0}, .ids = {thought, 2, 0}},
+        {.number = 3, .after = 2, .role = TOK_ASSISTANT, .text = {"2", 1, 0}, .ids = {answer, 1, 0}}};
+    for (enum think think = THINK_UNASKED; think <= THINK_OFF; think++) {
+        struct chat chat = {.about = about, .think = think, .fed_think = think};
+        CHECK(t, chat_restore(&chat, parts, 2) && chat_restore_others(&chat, others, 2, &parts[0].language));
+        for (int branch = 0; branch < 2; branch++) {
+            CHECK(t, chat_go(&chat, 1 + 2 * branch));
+            bool anew = branch ? think == THINK_OFF : think != THINK_OFF;
+            CHECK_EQ(t, chat_begins_anew(&chat, think), anew);
+            struct turn *turn = chat_again(&chat);
+            CHECK_EQ(t, !turn, anew);
+            turn_free(turn);
+            chat.again = false;
+            CHECK(t, chat_go(&chat, 1 + 2 * branch));
+            turn = chat_request(&chat, "three", 5);
+            CHECK(t, turn && turn->n_turns == (anew ? 3 : 1) && turn->position == (anew ? 0 : branch ? 3 : 4));
+            turn_free(turn);
+        }
+        chat_release(&chat);
+    }
 }
 
 int main(int argc, char **argv)
@@ -996,6 +1040,7 @@ int main(int argc, char **argv)
         TEST(what_is_known_of_a_turn_stays),
         TEST(what_was_fed_anew_is_one),
         TEST(a_switch_of_thinking),
+        TEST(what_is_fed_says_how_it_begins),
         TEST(another_answer_feeds_nothing),
         TEST(a_saved_conversation_goes_on),
         TEST(feeds_only_what_is_new),
