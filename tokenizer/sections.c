@@ -20,6 +20,10 @@ enum tok_section tok_sections_take(struct tok_sections *s, int32_t id, const cha
 {
     if (!s->turns)
         return TOK_SECTION_TEXT;
+    if (s->marks) {
+        s->thinking = s->thinking && id != s->close;
+        return TOK_SECTION_TEXT;
+    }
     if (s->tag) {
         bool over = id == s->sep && s->opened;
         s->tag = id != s->sep;

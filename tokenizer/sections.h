@@ -5,9 +5,9 @@
 
 #include "tokenizer/tok.h"
 
-// Fills turns and the symbols in, if the template has sections.
+// Fills turns and the symbols in, if the template has sections or keeps thinking between its marks.
 void tok_template_sections(const tok_template *turns, struct tok_sections *sections);
-// The ids that stand between the two.
+// The ids that stand between the two, or close what is thought.
 const struct tok_ids *tok_template_between(const tok_template *turns);
 
 #endif

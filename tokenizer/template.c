@@ -261,7 +261,7 @@ struct tok_template {
     } symbols[PARTS];
     size_t n_symbols;
     int32_t ends[ENDS];
-    struct tok_ids between;              // the sections of an answer, if it has any
+    struct tok_ids between;              // what closes thinking where it is kept; in sections it opens the answer, too
     struct tok_ids begins[TOK_USER + 1]; // tok_template_about's
 };
 
@@ -382,11 +382,18 @@ static int put_parts(struct rendering *r, const char *parts)
     return failed;
 }
 
-// What stands between an answer's sections, which closes its thinking, too.
+// What follows the thinking of an earlier answer that is fed with it; NULL: none is.
+static const char *thinking_closes(const struct form *form)
+{
+    static const char *const closes[] = {
+        [SECTIONS] = K3_THOUGHT K3_SAYS, [KEPT] = "\n{</think>}\n\n", [WHOLE] = "{</think>}"};
+    return closes[form->earlier];
+}
+
 static int find_between(tok_template *turns, struct tok_err *err)
 {
     struct rendering r = {.turns = turns, .list = &turns->between, .err = err};
-    int failed = turns->form->earlier == SECTIONS ? put_parts(&r, K3_THOUGHT K3_SAYS) : TOK_OK;
+    int failed = put_parts(&r, thinking_closes(turns->form));
     failed = failed ? failed : flush(&r);
     free(r.text);
     return failed;
@@ -514,17 +521,16 @@ static void cut_thinking(enum earlier earlier, const char **text, size_t *length
 // An earlier answer's thinking, between its marks; but for WHOLE without white space around it.
 static int put_kept(struct rendering *r, const char *thought, size_t length)
 {
-    bool whole = r->turns->form->earlier == WHOLE;
     for (size_t at = length; at-- > 0;) // behind the last mark that opens it
         if (begins_with(thought + at, length - at, mark_open, OPEN)) {
             thought += at + OPEN;
             length -= at + OPEN;
             break;
         }
-    if (!whole)
+    if (r->turns->form->earlier != WHOLE)
         strip(&thought, &length);
     int failed = put_text(r, thought, length);
-    return failed ? failed : put_parts(r, whole ? "{</think>}" : "\n{</think>}\n\n");
+    return failed ? failed : put_parts(r, thinking_closes(r->turns->form));
 }
 
 // An earlier answer's section of thinking, which is there, even empty, whenever the model is to think and never else,
@@ -620,11 +626,14 @@ bool tok_template_ends(const tok_template *turns, int32_t id)
 
 void tok_template_sections(const tok_template *turns, struct tok_sections *s)
 {
-    if (turns->form->earlier != SECTIONS)
+    bool marks = turns->form->earlier != SECTIONS;
+    s->close = marks ? symbol_id(turns, mark_close, CLOSE) : symbol_id(turns, "<|close|>", 9);
+    if (!thinking_closes(turns->form) || s->close < 0) // a mark that is text to a vocabulary is not looked for
         return;
     s->turns = turns;
+    s->marks = marks;
+    s->thinking = marks ? *tok_template_opened(turns, s->thinking) != 0 : s->thinking;
     s->open = symbol_id(turns, "<|open|>", 8);
-    s->close = symbol_id(turns, "<|close|>", 9);
     s->sep = symbol_id(turns, "<|sep|>", 7);
 }
 

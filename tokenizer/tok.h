@@ -138,9 +138,11 @@ bool tok_template_ends(const tok_template *turns, int32_t id); // does the model
 
 // Answers in sections, as Kimi K3's: <|open|>think<|sep|> ... <|close|>think<|sep|><|open|>response<|sep|> ...
 // <|close|>. Its tags are no text, the end of the first section is </think>, and that of the second the answer's. Where
-// a template has none all is text. Pure state; the template is to live as long.
+// a template has none all is text; but where it keeps the thinking of earlier answers between marks, what closes it may
+// be missing all the same. Pure state; the template is to live as long.
 struct tok_sections {
-    const tok_template *turns; // NULL: there are none
+    const tok_template *turns; // NULL: there are none, and nothing is to be closed
+    bool marks;                // there are none, but for marks
     int32_t open, close, sep;
     bool thinking, tag, opened; // in the first; within a tag; which opens a section
     bool closing;               // between the sections, n_closing ids behind the first

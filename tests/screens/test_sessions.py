@@ -1643,6 +1643,19 @@ def test_kimi_k3_says_the_first_message_behind_the_system_message():
         same(fed_as("k3-behind-%d" % i, lines, *options), hello)
 
 
+def test_thinking_that_is_kept_is_closed():
+    """An answer that was stopped while it thought is fed as the template has an earlier one, whatever follows it, and whatever room there is."""
+    for model, template, closes in (("gguf-glm-52-chat", "glm-5.3-kept", [1508]), ("gguf-qwen35-chat", "qwen3.5-kept", [198, 1504, 259, 1502])):
+        options = ["-m", os.path.join(ROOT, "tests", "golden", model, "checkpoint"), "--template", template, "--logit-bias", "64=1000"]
+        ids = fed_as("kept-" + model, b"hi\nand then?\n", "--max-tokens", "2", *options)
+        same(ids[1], [64, 64] + closes)
+        options += ["--device", "ref"]
+        once = json.loads(run(["run", "--json", "-p", "Hello", "--max-tokens", "1"] + options).stdout)["context_used"]
+        for context in once, once + 1:
+            got = json.loads(run(["run", "--json", "-p", "Hello", "--context", str(context)] + options).stdout)
+            same((got["stop_reason"], got["context_used"], got["generated_tokens"]), ("context_full", context, context - once + 1))
+
+
 def test_what_a_session_begins_with_is_told_from_its_ids():
     """Resumed to think or not to think, with a template that says so at the beginning, it is fed as in one chat; and so is another branch."""
     for model in "ck-kimi-k3-chat", "gguf-glm-52-chat":

@@ -594,6 +594,55 @@ static void no_words_make_it_think(struct harness *t)
     }
 }
 
+// Where thinking is kept, an answer that was stopped while it thought is closed as an earlier one is: the next message
+// would stand within what it thought. Nothing is closed twice, or where nothing was opened.
+static void thinking_that_is_kept_is_closed(struct harness *t)
+{
+    static const struct {
+        const char *file, *form;
+        bool keeps, switches;
+    } cases[] = {{"tests/unit/data/bpe-glm.json", "glm-5.3-kept", true, false},
+                 {"tests/unit/data/bpe-qwen.json", "qwen3.5-kept", true, true},
+                 {"tests/unit/data/bpe-glm.json", "glm-5.3", false, false},
+                 {"tests/unit/data/bpe-qwen.json", "qwen3.5", false, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tok *tokenizer = NULL;
+        tok_template *turns = NULL;
+        struct tok_err err;
+        if (!CHECK_EQ(t, tok_open("huggingface", cases[i].file, &tokenizer, NULL), TOK_OK) ||
+            !CHECK_EQ(t, tok_template_open(cases[i].form, tokenizer, &turns, NULL), TOK_OK))
+            return;
+        struct tok_turn said[] = {{TOK_USER, "a", 1}, {TOK_ASSISTANT, "<think>hm hm", 12}, {TOK_USER, "b", 1}};
+        struct tok_ids want = {0}, list = {0};
+        size_t ends[3];
+        CHECK_EQ(t, tok_template_encode(turns, &(struct tok_prompt){said, 3, true, true, false}, &want, ends, &err),
+                 TOK_OK);
+        CHECK_EQ(t, tok_template_encode(turns, &(struct tok_prompt){said, 1, true, true, false}, &list, NULL, &err),
+                 TOK_OK);
+        CHECK_EQ(t, tok_encode(tokenizer, "hm hm", 5, &list, &err), TOK_OK);
+        struct tok_sections sections;
+        const char *bytes;
+        tok_sections_begin(&sections, turns, true);
+        size_t left = tok_sections_left(&sections), before = list.count;
+        CHECK_EQ(t, left > 0, cases[i].keeps);
+        CHECK_EQ(t, tok_sections_take(&sections, list.ids[before - 1], &bytes), TOK_SECTION_TEXT);
+        CHECK_EQ(t, tok_sections_close(&sections, &list, &err), TOK_OK);
+        CHECK_EQ(t, list.count - before, left);
+        if (left && tok_template_end(turns) >= 0)
+            CHECK_EQ(t, tok_ids_append(&list, tok_template_end(turns), &err), TOK_OK);
+        if (left)
+            CHECK(t, list.count == ends[1] && memcmp(list.ids, want.ids, ends[1] * sizeof *list.ids) == 0);
+        CHECK_EQ(t, tok_sections_take(&sections, tok_control(tokenizer, "</think>"), &bytes), TOK_SECTION_TEXT);
+        CHECK_EQ(t, tok_sections_take(&sections, list.ids[before - 1], &bytes), TOK_SECTION_TEXT);
+        CHECK_EQ(t, tok_sections_left(&sections), 0);
+        tok_sections_begin(&sections, turns, false);
+        CHECK_EQ(t, tok_sections_left(&sections), cases[i].switches ? 0 : left);
+        tok_ids_release(&want), tok_ids_release(&list);
+        tok_template_close(turns);
+        tok_close(tokenizer);
+    }
+}
+
 static void put(const char *folder, const char *name, const char *text)
 {
     char path[200];
@@ -896,6 +945,7 @@ int main(int argc, char **argv)
                                                 TEST(a_template_for_v32_is_recognised),
                                                 TEST(glm_52_may_be_told_not_to_think),
                                                 TEST(no_words_make_it_think),
+                                                TEST(thinking_that_is_kept_is_closed),
                                                 TEST(what_a_folder_has),
                                                 TEST(kimi_k3_speaks_in_sections),
                                                 TEST(sections_are_told_apart_and_closed)};
