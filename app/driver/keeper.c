@@ -553,8 +553,9 @@ uint32_t keeper_load(struct keeper *keeper, uint32_t fed)
     uint32_t behind = fed < tokens ? tokens - fed : 0; // what is lost
     tokens -= behind;
     const char *other = foreign(keeper->saved, &info.origin), *why = tokens ? other : NULL;
-    news->stale = tokens + behind && (strcmp(was.tokenizer, info.origin.language.tokenizer) != 0 ||
-                                      strcmp(was.template_name, info.origin.language.template_name) != 0);
+    uint32_t all = tokens + behind;
+    news->stale = (all || manifest->n_others) && (strcmp(was.tokenizer, info.origin.language.tokenizer) != 0 ||
+                                                  strcmp(was.template_name, info.origin.language.template_name) != 0);
     if (news->stale)
         why = ""; // said later
     char left[640] = "";
@@ -585,7 +586,7 @@ uint32_t keeper_load(struct keeper *keeper, uint32_t fed)
         saved_own_rows(keeper->saved);
     }
     news->missing = tokens - news->cached;
-    if (news->stale)
+    if (news->stale && all)
         say_stale(keeper, left);
     else if (news->missing || behind)
         say_missing(keeper, &(struct found){why, left, tokens, behind, waiting, info.turns.forgets});

@@ -1643,6 +1643,32 @@ def test_kimi_k3_says_the_first_message_behind_the_system_message():
         same(fed_as("k3-behind-%d" % i, lines, *options), hello)
 
 
+def test_another_models_ids_stay_another_models():
+    """Whatever was done with a session of another tokenizer before anything of it was fed: what follows reads its words."""
+    def with_model(name):
+        return ["-m", os.path.join(ROOT, "tests", "golden", name, "checkpoint"), "--max-tokens", "3"]
+
+    def begins_as(session, said, other):
+        messages = json.loads(run(["sessions", "export", session, "json"]).stdout)["messages"]
+        same([m["text"] for m in messages if m["role"] == "user"], said)
+        first = fed_as(session + "-alone", "".join(line + "\n" for line in said).encode(), *with_model(other))[0]
+        same(messages[0]["ids"], first[:len(messages[0]["ids"])])
+
+    for other in "gguf-qwen35-chat", "ck-kimi-linear-chat":
+        for i, (lines, said) in enumerate(((b"/undo\n", ["one"]), (b"/save\n", ["one", "two"]), (b"/undo 2\n/redo 1\n", ["one"]), (b"/undo 2\n", []))):
+            session = "others-%s-%d" % (other, i)
+            fed_as(session, b"one\ntwo\n", *with_model("gguf-v32-chat"))
+            out = run(["--plain", "--session", session, "--device", "ref"] + with_model(other), stdin=lines, together=True).stdout.decode()
+            left = re.search('goes on as "([^"]*)"', out).group(1)
+            told = run(["--plain", "--session", left, "--device", "ref", "--temp", "0"] + with_model(other), stdin=b"three\n", together=True).stdout
+            same(b"different tokenizer" in told, said != [])
+            begins_as(left, said + ["three"], other)
+        session = "others-%s-undone" % other  # all is taken back, and comes again with the other
+        fed_as(session, b"one\n/undo\n", *with_model("gguf-v32-chat"))
+        fed_as(session, b"/redo\nthree\n", *with_model(other))
+        begins_as(session, ["one", "three"], other)
+
+
 def test_thinking_that_is_kept_is_closed():
     """An answer that was stopped while it thought is fed as the template has an earlier one, whatever follows it, and whatever room there is."""
     for model, template, closes in (("gguf-glm-52-chat", "glm-5.3-kept", [1508]), ("gguf-qwen35-chat", "qwen3.5-kept", [198, 1504, 259, 1502])):
