@@ -171,15 +171,16 @@ void talk_show_turn(struct talk *talk, size_t turn)
     const struct chat_turn *shown = &talk->chat.turns[turn];
     struct bytes thought = {0}, said = {0};
     struct face_message message = {.role = shown->role, .text = shown->text.data, .length = shown->text.length};
-    bool parted = shown->role == TOK_ASSISTANT && chat_part_answer(&shown->text, &thought, &said) && thought.length;
-    if (parted) {
+    bool parted = shown->role == TOK_ASSISTANT && chat_part_answer(&shown->text, &thought, &said);
+    if (parted && thought.length)
         talk->face->message(
             talk->self, &(struct face_message){
                             .role = TOK_ASSISTANT, .text = thought.data, .length = thought.length, .thinking = true});
+    if (parted) { // marks alone are no text, as when they came
         message.text = said.data;
         message.length = said.length;
     }
-    if (!parted || message.length) // it may have been stopped while it thought
+    if (message.length || !thought.length) // it may have been stopped while it thought
         talk->face->message(talk->self, &message);
     bytes_release(&thought);
     bytes_release(&said);

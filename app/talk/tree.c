@@ -162,7 +162,8 @@ static void print_node(const struct tree *tree, const struct node *node)
     enum { MOST_INSET = 100 };
     struct bytes thought = {0}, said = {0}, line = {0};
     const struct chat_turn *turn = node->turn;
-    bool answer = turn->role == TOK_ASSISTANT && chat_part_answer(&turn->text, &thought, &said) && said.length;
+    bool answer = turn->role == TOK_ASSISTANT && chat_part_answer(&turn->text, &thought, &said) &&
+                  (said.length || !thought.length);
     int most = tree->columns ? tree->columns / 2 : MOST_INSET;
     int inset = 2 * node->depth < (size_t)most ? (int)(2 * node->depth) : most;
     int used = fprintf(tree->out, "%s%*zu  %*s%s: ", node->own ? "* " : "  ", tree->wide, node->number, inset, "",

@@ -1533,7 +1533,7 @@ def test_another_answer_than_one_without_tokens_stands_beside_it():
     expect("(Answer 2 of 2; /tree lists them.)" in said, said)
     first, told = glm_exported("silent-retry"), glm("silent-retry", "more", "/tree")
     expect("2 messages, 2 branches" in told and "Nothing needs to be read again." in told, told)
-    expect("\n  2    Assistant: <think>\n* 3    Assistant: <think>" in told, told)
+    expect("\n  2    Assistant: \n* 3    Assistant: <think>" in told, told)
     same([text for _, text, _ in glm_exported("silent-retry")][:3], ["hi", first[1][1], "more"])
 
 
@@ -1641,6 +1641,18 @@ def test_kimi_k3_says_the_first_message_behind_the_system_message():
     same(len(hello), 2)
     for i, lines in enumerate((b"xx\n/undo\nhello\n", b"xx\n/edit 1 hello\n", b"hello\n/retry\n", b"xx\nyy\n/undo 2\nhello\n")):
         same(fed_as("k3-behind-%d" % i, lines, *options), hello)
+
+
+def test_marks_around_nothing_are_no_text():
+    """An answer without tokens, or without a thought, is shown again as when it came."""
+    silent = ["-m", os.path.join(ROOT, "tests", "golden", "gguf-glm5-next-chat", "checkpoint"), "--device", "ref", "--logit-bias", "1504=1000"]
+    at_once = ["--think", "on"] + script("thinks\nturn\ntext </think>yes\n")
+    for name, options, answer in (("silent", silent, b""), ("at-once", at_once, b"yes")):
+        chat = ["--plain", "--session", "marks-" + name] + options
+        said = run(chat, stdin=b"hi\n/undo\n/redo\n/tree\n", together=True).stdout
+        said += run(chat, stdin=b"/tree\n", together=True).stdout
+        same(re.findall(rb"Assistant: (.*)", said), 5 * [answer])
+        expect(b"think>" not in said, said)
 
 
 def test_another_models_ids_stay_another_models():
