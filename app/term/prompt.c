@@ -13,6 +13,7 @@
 
 #include "app/term/bindings.h"
 #include "app/term/bounds.h"
+#include "app/term/drawn.h"
 #include "app/term/inputrc.h"
 #include "app/term/matches.h"
 #include "app/term/recall.h"
@@ -59,14 +60,14 @@ static void draw_later(void)
 static void draw_as_ever(void)
 {
     if (!draws())
-        rl_redisplay_function = rl_redisplay;
+        rl_redisplay_function = drawn_line;
 }
 
 void prompt_draw(void)
 {
     draw_as_ever();
     if (prompt.undrawn && prompt.shown)
-        rl_redisplay();
+        drawn_line();
     prompt.undrawn = false;
 }
 
@@ -174,6 +175,7 @@ bool prompt_open(const struct prompt_face *face)
     bounds_keep_screen();
     bindings_read(&prompt.bindings);
     const char *pastes = rl_variable_value("enable-bracketed-paste");
+    draw_as_ever();
     if (!draws() && !term_raw(pastes && strcmp(pastes, "on") == 0))
         return false;
     // Only now is anything said: a terminal that Ctrl-S has stopped goes on in raw mode, else it would wait with that.
@@ -338,7 +340,7 @@ void prompt_show(const char *draft)
     rl_callback_handler_install(prompt.label, on_line);
     if (*draft) {
         rl_insert_text(draft);
-        rl_redisplay();
+        drawn_line();
     }
 }
 
@@ -436,7 +438,7 @@ bool prompt_interrupt(const char *before, const char *given)
         prompt_put_away(given && strcmp(given, text) == 0 ? "" : text);
     bytes_release(&whole);
     rl_point = rl_end;
-    rl_redisplay();
+    drawn_line();
     rl_free_line_state();
     rl_callback_sigcleanup();
     rl_replace_line("", 1);

@@ -368,6 +368,26 @@ def test_pasted_text_is_one_message():
     expect(t.output.rindex(b"\x1b[?2004l") > t.output.rindex(b"\x1b[?2004h"), "the terminal is told that pastes are over")
 
 
+def test_a_draft_is_drawn_without_what_moves_the_cursor():
+    """The session is another's: what a message of it has is shown in a visible form at readline's prompt, too, and sent as it is."""
+    said = "a\x9b31mb\x9d0;c\x9c\u202ed\u2066e \U0001F469\u200d\U0001F680 \u4f60"
+    options = ["--session", "drawn", "--plain"] + script("turn\necho\n" * 4)
+    run(options, stdin=said.encode() + b"\n")
+    t = Terminal(options, columns=120)
+    t.wait("You:")
+    t.send("/edit\r")
+    t.wait("Took back 1 of your messages", "You:", "a\uFFFD31mb\uFFFD0;c\uFFFD\u25AFd\u25AFe \U0001F469\u200d\U0001F680 \u4f60")
+    t.send("\x01" + 8 * "\x1b[C" + "X\x05Y")  # it is edited where it stands
+    t.wait("Y")
+    t.send("\x1b[A\x1b[A\x1b[B\x1b[B\r")  # and in the history
+    t.wait("Assistant:", "You:")
+    leave(t)
+    for bad in "\x9b", "\x9d", "\x9c", "\u202e", "\u2066":
+        expect(bad.encode() not in t.output, "no %r: %r" % (bad, t.output))
+    messages = json.loads(run(["sessions", "export", "drawn", "json"]).stdout)["messages"]
+    same(messages[0]["text"], said[:8] + "X" + said[8:] + "Y")
+
+
 def test_an_edit_that_is_left_or_typed_ahead():
     t = chat("turn\necho\n" * 4, columns=120)
     for text in ("one", "two"):
