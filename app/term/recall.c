@@ -297,12 +297,25 @@ void recall_remember_left(struct recall *recall)
     free(draft);
 }
 
+// A line of the history that was changed and kept so has what can be undone up to there; the buffer, where it is
+// changed further, has more on top of that, and frees all of it. So these are parted where the line is left.
+static void part_from_history(void)
+{
+    const HIST_ENTRY *entry = current_history();
+    UNDO_LIST *kept = entry ? entry->data : NULL, **at = &rl_undo_list;
+    while (kept && *at && *at != kept)
+        at = &(*at)->next;
+    if (kept && *at)
+        *at = NULL;
+}
+
 bool recall_remember(struct recall *recall, const char *text)
 {
     char *copy = strdup(text); // it may be the line
     if (!copy)
         return false;
     recall->lost = false;
+    part_from_history();
     recall_remember_left(recall);
     sift(&recall->owed, is_had, &(struct bytes){.data = copy, .length = strlen(copy)});
     add(recall, copy);

@@ -1011,6 +1011,26 @@ def test_what_is_left_for_another_line_of_the_history_is_kept():
         same(history(), ["changed", "another"])
 
 
+def test_a_line_of_the_history_that_was_changed_twice_can_be_put_away_and_sent():
+    """Up at the oldest line has readline keep it with what can be undone, and what is typed then lies on top of that."""
+    for plain in (False, True):
+        state = os.path.join(SCRATCH, "twice%d" % plain)
+        os.makedirs(os.path.join(state, "moechat"))
+        with open(os.path.join(state, "moechat", "history"), "w") as out:
+            out.write("three\nanother\n")
+        given = ["--no-session"] + script("turn\necho\n" * 2)
+        env = environment(TERM="linux", MOECHAT_CLOCK="fake", XDG_STATE_HOME=state)
+        s = Terminal(["--plain"] + given, env=env) if plain else Screen(given, env=env)
+        s.wait("You:") if plain else s.until("idle")
+        for key in ("\x1b[A", "\x1b[A", "a", "\x1b[A", "bc", "\x03", "\x1b[A", "\x1b[A", "\x1b[A", "\x1f\x1f\x1f", "d", "\r"):
+            s.send(key)
+            s.read(0.1)
+        s.wait("tokens/s") if plain else s.until("idle", "threed")
+        s.process.terminate()
+        same(s.finish(), 143)
+        same(open(os.path.join(state, "moechat", "history")).read().split("\n")[2:-1], ["threeabc", "threed"])
+
+
 class Killed:
     """A chat with lines of the history, and what its draft's file has."""
 
