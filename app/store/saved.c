@@ -512,7 +512,8 @@ static bool shrink(struct saved *saved, struct store_error *error)
     bool branches = bytes + manifest_other_row_bytes(manifest) > saved->store->kv_cap;
     format_bytes(cap, sizeof cap, saved->store->kv_cap);
     if (bytes > saved->store->kv_cap) {
-        store_fail(error, STORE_OK, "the KV cache of this conversation (%s) is over --kv-cap (%s; %s would keep it)",
+        store_fail(error, STORE_OK,
+                   "the KV cache of this conversation reached %s, over --kv-cap (%s; %s would have kept it)",
                    format_bytes(own, sizeof own, bytes), cap, larger_cap(larger, sizeof larger, bytes));
         return false;
     }

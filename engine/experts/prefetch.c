@@ -248,7 +248,7 @@ static void settle(struct prefetch *p)
                                   : "not faster",
                  with, without);
     else // the disk or the slots had none to spare; what took longer did so by chance
-        snprintf(p->reason, sizeof p->reason, "nothing was read ahead");
+        snprintf(p->reason, sizeof p->reason, "the last trial read nothing ahead");
 }
 
 static void rest(struct prefetch *p)

@@ -1211,7 +1211,7 @@ def test_what_is_over_the_cap_takes_nothing_from_others():
     total = sum(before.values())
     result = run(["run", "-p", "x" * (total // 4 + 50), "--session", "over", "--kv-cap", str(total + 4)] + script(ECHO), env=env)
     same(result.returncode, 0)
-    expect(b"the KV cache of this conversation (" in result.stderr and b"; only the text is saved" in result.stderr, "said: %r" % result.stderr)
+    expect(b"the KV cache of this conversation reached " in result.stderr and b"; only the text is saved" in result.stderr, "said: %r" % result.stderr)
     same(kept(), dict(before, over=0))
     before = kept()
     result = run(["run", "-p", "x", "--session", "text", "--kv-cap", "0"] + script(ECHO), env=env)  # text alone needs no room
@@ -1597,7 +1597,7 @@ def test_what_the_cap_keeps_of_rows_and_states():
             said = [say(session, i, "--kv-cap", str(cap)) for i in range(3)]
             same([s[0] for s in said], turns[:3])
             expect("--kv-cap" not in said[0][1], said[0])
-            expect(("is over --kv-cap (" in said[2][1] and " would keep it); only the text is saved" in said[2][1]) != keeps, said[2])
+            expect((", over --kv-cap (" in said[2][1] and " would have kept it); only the text is saved" in said[2][1]) != keeps, said[2])
             expect(("nears --kv-cap (" in said[2][1]) == keeps, said[2])
             same((kept(session)["kv_bytes"], kept(session)["cached_tokens"]), (size, about["cached_tokens"]) if keeps else (0, 0))
             then, words = say(session, 3)
@@ -2331,7 +2331,7 @@ def test_what_save_begins_goes_on_and_says_so():
 
 def test_a_fork_over_the_cap_says_where_it_goes_on():
     """What the cap took is said besides, not in its place."""
-    only = "is over --kv-cap (20 B; 88 would keep it); only the text is saved\n"
+    only = ", over --kv-cap (20 B; 88 would have kept it); only the text is saved\n"
     for typed, args, words in (("/fork apart", ["--session", "over-cap"], '"over-cap" stays as it is, /load returns to it. Each turn is now saved as "apart".'),
                                ("/save late", ["--no-session"], 'Each turn is now saved as "late".')):
         result = run(["--plain", "--kv-cap", "20"] + args + script(ECHO), stdin=("one\n" + typed + "\n").encode(),

@@ -114,7 +114,8 @@ static void what_is_over_the_cap_takes_nothing_from_others(struct harness *t)
     p->store.kv_cap = 2 * ROWS(5) + ROWS(1);
     push(t, p, "big", "a message that is longer than both");
     CHECK_STR(t, p->error.text,
-              "the KV cache of this conversation (280 B) is over --kv-cap (88 B; 560 would keep it); only the text is "
+              "the KV cache of this conversation reached 280 B, over --kv-cap (88 B; 560 would have kept it); only the "
+              "text is "
               "saved");
     CHECK_EQ(t, store_kv_bytes(&p->store, "big"), 0);
     CHECK_EQ(t, store_kv_bytes(&p->store, "a1"), ROWS(5));
@@ -153,7 +154,8 @@ static void a_cap_that_comes_near_is_said_in_time(struct harness *t)
               "stays");
     CHECK_STR(t, say_more(t, p, saved), "");
     CHECK_STR(t, say_more(t, p, saved),
-              "the KV cache of this conversation (352 B) is over --kv-cap (320 B; 704 would keep it); only the text is "
+              "the KV cache of this conversation reached 352 B, over --kv-cap (320 B; 704 would have kept it); only "
+              "the text is "
               "saved");
     saved_close(saved);
     close_place(p);

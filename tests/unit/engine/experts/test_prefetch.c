@@ -90,11 +90,11 @@ static void is_off_where_nothing_is_read_ahead(struct harness *t)
     begin(t, &p);
     CHECK_EQ(t, live(&p, &none, 5 * PREFETCH_KEEP), 5 * PREFETCH_TRY);
     CHECK_EQ(t, p.acting, MOE_PREFETCH_OFF);
-    CHECK_STR(t, p.reason, "nothing was read ahead");
+    CHECK_STR(t, p.reason, "the last trial read nothing ahead");
     live(&p, &(struct life){.with = 50, .without = 100, .missing = 3}, PREFETCH_KEEP); // and is tried again
     CHECK_EQ(t, p.acting, MOE_PREFETCH_ROUTER);
     live(&p, &none, PREFETCH_KEEP + 2 * PREFETCH_TRY); // what was read before the trial is none of it
-    CHECK_STR(t, p.reason, "nothing was read ahead");
+    CHECK_STR(t, p.reason, "the last trial read nothing ahead");
     prefetch_release(&p);
 }
 
