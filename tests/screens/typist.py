@@ -28,6 +28,7 @@ KEYS = (list("ab /nNq\r\n\t\x1b\x7f\x12\x13\x01\x05\x0b\x15\x19\x17\x1f\x07\x10\
         ["\x1b" + key for key in ("\r", "[A", "[B", "[C", "[D", "[5~", "[6~", "[3~", "[1;5H", "[1;5F", "OP", "[<64;1;1M", "[<65;1;1M",
                                   "[", "k", "j", "g", "/", "s", "z", "o", "w", "3", "b", "f", "d", "t", ".", "\x7f")] +
         ["\x18" + key for key in ("\x15", "(", ")", "e", "r", "\x12", "\x07")] + ["\x1b[1;5Q", "\x1b[99~", "\x1bp", "\x1b5"] + PASTES + COMMANDS)
+HISTORY = ["\x1b[A", "\x1b[A", "\x1b[B", "a", "bc", "\x7f", "\x1f", "\x03", "\r", "\x12", "\x0f"]  # for a while these alone
 INPUTRC = ('"\\C-o": "ab\\e[Dc\\eb\\C-a"\n"\\C-xr": "\\C-ax\\C-x"\n"\\C-t": "\\C-r\\C-x)ab"\n"\\C-v": "x\\C-v"\n'
            '"\\C-xs": "one\\rtwo\\r"\n"abc": "\\e5\\C-x)"\n"\\C-q\\C-q": complete\n')
 
@@ -55,10 +56,11 @@ def main():
         s.wait("You:")
     else:
         s.until(" idle ")
-    typed = []
+    typed, remembers = [], 0
     while len(typed) < count and s.process.poll() is None:
         sizes = (draw.randint(1, 130), draw.randint(1, 50)), (draw.choice((20, 80, 500)), 1), (20, draw.randint(1, 24))
-        typed.append(draw.choice(KEYS + ["\x03", draw.choice(sizes)]))
+        remembers = remembers - 1 if remembers else 30 * (draw.random() < 0.02)
+        typed.append(draw.choice(HISTORY if remembers else KEYS + ["\x03", draw.choice(sizes)]))
         if isinstance(typed[-1], tuple):
             resize(s, *typed[-1])
         else:
