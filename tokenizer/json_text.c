@@ -53,6 +53,14 @@ static bool has_all(struct json_object *root, struct json_tokener *parser, const
     return same;
 }
 
+static bool is_blank(const char *text, size_t length)
+{
+    size_t i = 0;
+    while (i < length && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n'))
+        i++;
+    return i == length;
+}
+
 int json_text_parse(const char *text, size_t length, const char *path, struct json_object **root, struct tok_err *err)
 {
     // The shortest that files are full of have 20 bytes and more.
@@ -64,10 +72,13 @@ int json_text_parse(const char *text, size_t length, const char *path, struct js
     struct json_tokener *parser = length > INT32_MAX ? NULL : json_tokener_new_ex(DEPTH);
     if (!parser)
         return tok_fail(err, TOK_NO_MEMORY, "%.300s: out of memory", path);
-    json_tokener_set_flags(parser, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    // Not JSON_TOKENER_STRICT: from 0.17 on it refuses numbers like the model_max_length of 1e30 that transformers
+    // writes, and in 0.18 any letter beyond ASCII.
+    json_tokener_set_flags(parser, JSON_TOKENER_VALIDATE_UTF8);
     struct json_object *parsed = json_tokener_parse_ex(parser, text, (int)length);
     int failed = TOK_OK;
-    if (!json_object_is_type(parsed, json_type_object) || json_tokener_get_parse_end(parser) > length)
+    size_t end = json_tokener_get_parse_end(parser);
+    if (!json_object_is_type(parsed, json_type_object) || end > length || !is_blank(text + end, length - end))
         failed = tok_fail(err, TOK_FORMAT, "%.300s: it is not a JSON object: fetch the file again", path);
     else if (!has_all(parsed, parser, text, length, named.members))
         failed = tok_fail(err, TOK_NO_MEMORY, "%.300s: out of memory", path);

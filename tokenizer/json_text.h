@@ -8,7 +8,7 @@
 #include "tokenizer/tok.h"
 
 // Refuses what is not one JSON object in UTF-8, nesting beyond 31, and more nearly empty objects than files have: to
-// json-c each is 800 bytes, also one of three. Without them a text takes up to 60 times its length. A name that stands
+// json-c each is 800 bytes, also one of three. Without them a text takes up to 70 times its length. A name that stands
 // twice has its last value. The caller puts *root; `path` is for messages.
 int json_text_parse(const char *text, size_t length, const char *path, struct json_object **root, struct tok_err *err);
 

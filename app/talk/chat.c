@@ -378,7 +378,7 @@ struct turn *chat_request(struct chat *chat, const char *text, size_t length)
         known = known && copy_ids(&turn->known, chat->turns[i].ids.ids, chat->turns[i].ids.count);
     forget_fed(chat, first);
     turn->position = chat_position(chat);
-    turn->behind_system = is_behind_system(chat, first);
+    turn->behind_system = is_behind_system(chat, first_unfed(chat));
     turn->think = chat->fed_think = chat->think;
     bool otherwise = begins_otherwise(chat); // then what was said behind the old beginning stays as a branch
     if (is_tried(chat, text, length))

@@ -125,13 +125,14 @@ static void report_unread(struct plain *plain)
         begin++;
     while (end > begin && strchr(" \t\r\n", unread->data[end - 1]))
         end--;
-    int shown = (int)(end - begin < 60 ? end - begin : 60);
-    while (shown && begin + (size_t)shown < end && ((unsigned char)unread->data[begin + (size_t)shown] & 0xC0) == 0x80)
-        shown--; // whole characters
+    size_t shown = end - begin < 60 ? end - begin : 60, whole = shown;
+    while (whole && begin + whole < end && ((unsigned char)unread->data[begin + whole] & 0xC0) == 0x80)
+        whole--;
+    shown = shown - whole <= 3 ? whole : shown; // whole characters, if these are any
     if (shown)
         report(plain->left ? "not sent: what follows the line that left, from \"%.*s\" on"
                            : "not sent: the lines from \"%.*s\" on",
-               shown, unread->data + begin);
+               (int)shown, unread->data + begin);
 }
 
 static void close_pipe(void *self)

@@ -65,6 +65,12 @@ static int refuse(struct moe_err *err, const struct fields_source *source, const
     return moe_fail_file(err, MOE_FORMAT, source->file, 0, text);
 }
 
+// json-c 0.18 takes all letters beyond ASCII for control characters where it is strict.
+static int parser_flags(void)
+{
+    return JSON_TOKENER_VALIDATE_UTF8 | (json_c_version_num() == 18 << 8 ? 0 : JSON_TOKENER_STRICT);
+}
+
 // How many members a second parse finds. A member for which json-c had no memory is lost without a word, and errno may
 // be another's by then; one that stands twice is found once by each parse.
 static size_t members_again(const char *text, size_t length)
@@ -72,7 +78,7 @@ static size_t members_again(const char *text, size_t length)
     struct json_tokener *tokener = json_tokener_new();
     if (!tokener)
         return SIZE_MAX;
-    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    json_tokener_set_flags(tokener, parser_flags());
     struct json_object *tree = json_tokener_parse_ex(tokener, text, (int)length);
     size_t members = tree ? count_members(tree) : SIZE_MAX;
     json_object_put(tree);
@@ -94,7 +100,7 @@ int fields_parse_from(const struct fields_source *source, const char *text, size
     struct json_tokener *tokener = json_tokener_new();
     if (!tokener)
         return moe_fail_file(err, MOE_NO_MEMORY, source->file, 0, "no memory to parse it");
-    json_tokener_set_flags(tokener, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    json_tokener_set_flags(tokener, parser_flags());
     struct json_object *tree = json_tokener_parse_ex(tokener, text, (int)length);
     enum json_tokener_error code = json_tokener_get_error(tokener);
     size_t end = json_tokener_get_parse_end(tokener);

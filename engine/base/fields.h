@@ -10,7 +10,7 @@ struct json_object;
 
 // Refuses what is not one JSON object in UTF-8, nesting beyond 31, a member given twice, control characters in strings
 // (so every string and name is a C string), and more nearly empty objects than files have: to json-c each is 800 bytes,
-// also one of three. Without them a text takes up to 60 times its length. The caller puts *root. `file` is for
+// also one of three. Without them a text takes up to 70 times its length. The caller puts *root. `file` is for
 // messages.
 int fields_parse(const char *text, size_t length, const char *file, struct json_object **root, struct moe_err *err);
 // The same of what is neither downloaded nor converted.

@@ -513,6 +513,30 @@ static void a_message_knows_what_it_stands_behind(struct harness *t)
     }
 }
 
+// Words in the place of the first message are fed with the next one, and what comes first of these counts.
+static void words_for_a_lost_message_stand_behind_the_system_message(struct harness *t)
+{
+    static const char *const texts[] = {"be", "lost", "1", "two", "2"};
+    static const enum tok_role roles[] = {TOK_SYSTEM, TOK_USER, TOK_ASSISTANT, TOK_USER, TOK_ASSISTANT};
+    struct part parts[5];
+    struct chat chat = {0};
+    struct tok_err err;
+    for (uint32_t i = 0; i < 5; i++) {
+        parts[i] =
+            (struct part){.number = i, .after = i ? (int64_t)i - 1 : PART_NONE, .role = roles[i], .lost = i == 1};
+        bytes_append(&parts[i].text, texts[i], strlen(texts[i]));
+        if (!parts[i].lost)
+            tok_ids_append(&parts[i].ids, 7, &err);
+    }
+    CHECK(t, chat_restore(&chat, parts, 5));
+    struct turn *turn = chat_request(&chat, "three", 5);
+    CHECK(t, turn && turn->position == 1 && turn->behind_system && turn->n_turns == 5);
+    turn_free(turn);
+    chat_release(&chat);
+    for (size_t i = 0; i < 5; i++)
+        part_release(&parts[i]);
+}
+
 // Sends a message whose reading is stopped.
 static void try(struct harness *t, struct chat *chat, const char *text)
 {
@@ -1033,6 +1057,7 @@ int main(int argc, char **argv)
         TEST(a_system_message_goes_along),
         TEST(a_system_message_that_is_set_back_feeds_nothing_again),
         TEST(a_message_knows_what_it_stands_behind),
+        TEST(words_for_a_lost_message_stand_behind_the_system_message),
         TEST(a_stopped_message_stays_as_a_branch),
         TEST(without_room_all_is_as_it_was),
         TEST(a_shared_turn_stays_with_its_branches),
