@@ -672,9 +672,9 @@ size_t chat_undo(struct chat *chat, size_t n)
             left = i - 1;
             taken++;
         }
-    bool waited = chat_waits(chat);
+    bool known = chat_waits(chat) && !chat_system_waits(chat);
     chat_cut(chat, left);
-    if (waited) // what was to be fed with that message has its ids
+    if (known) // what was to be fed with that message has its ids
         chat_count_fed(chat);
     return taken;
 }

@@ -44,14 +44,14 @@ static bool is_drawn_as_it_is(const char *line, size_t length)
     return true;
 }
 
-void drawn_line(void)
+void drawn_by(void (*draw)(void))
 {
     enum { MOST = 3 }; // bytes of what is shown, for one of the line
     char *line = rl_line_buffer;
     size_t length = (size_t)rl_end, n = 0;
     int end = rl_end, point = rl_point, mark = rl_mark;
     if (MB_CUR_MAX == 1 || is_drawn_as_it_is(line, length)) { // else readline shows octal numbers
-        rl_redisplay();
+        draw();
         return;
     }
     char *drawn = malloc(MOST * length + 1);
@@ -67,10 +67,15 @@ void drawn_line(void)
     drawn[n] = 0;
     rl_line_buffer = drawn;
     rl_end = (int)n;
-    rl_redisplay();
+    draw();
     rl_line_buffer = line;
     rl_end = end;
     rl_point = point;
     rl_mark = mark;
     free(drawn);
+}
+
+void drawn_line(void)
+{
+    drawn_by(rl_redisplay);
 }

@@ -456,7 +456,11 @@ void prompt_refresh(void)
 
 void prompt_resize(void)
 {
-    rl_resize_terminal();
+    rl_voidfunc_t *redisplay = rl_redisplay_function;
+    if (!draws())
+        rl_redisplay_function = rl_redisplay; // else readline does not clear its line before
+    drawn_by(rl_resize_terminal);
+    rl_redisplay_function = redisplay;
     bounds_keep_screen();
 }
 

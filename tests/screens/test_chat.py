@@ -1255,6 +1255,12 @@ def test_a_resize_keeps_the_draft():
     t = chat(ECHO)
     t.send("some words of a draft")
     t.wait("draft")
+    seen = len(t.output)
+    fcntl.ioctl(t.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 5, 70, 0, 0))
+    t.process.send_signal(signal.SIGWINCH)
+    t.read(0.3)
+    drawn = t.output[seen:]
+    expect(drawn.startswith(b"\r") and drawn.count(b"some words") == 1, "in the line's place: %r" % drawn)
     for columns in (10, 2, 1, 120, 80):
         fcntl.ioctl(t.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 5, columns, 0, 0))
         t.process.send_signal(signal.SIGWINCH)

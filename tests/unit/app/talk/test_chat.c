@@ -556,6 +556,22 @@ static void try(struct harness *t, struct chat *chat, const char *text)
     turn_free(turn);
 }
 
+// What was set meanwhile is another beginning, behind which nothing was fed.
+static void what_is_taken_back_is_fed_no_more_behind_another_beginning(struct harness *t)
+{
+    for (int removed = 0; removed < 2; removed++) {
+        struct chat chat = {0};
+        struct engine engine = {0};
+        chat_set_system(&chat, "be", 2);
+        exchange(t, &chat, &engine, "one", "1", true);
+        try(t, &chat, "two");
+        chat_set_system(&chat, "kind", removed ? 0 : 4);
+        CHECK_EQ(t, chat_undo(&chat, 1), 1);
+        CHECK(t, chat_system_waits(&chat) && chat_position(&chat) == 0 && chat_tokens(&chat) == 0);
+        chat_release(&chat);
+    }
+}
+
 static void a_stopped_message_stays_as_a_branch(struct harness *t)
 {
     for (int system = 0; system < 2; system++) {
@@ -1058,6 +1074,7 @@ int main(int argc, char **argv)
         TEST(a_system_message_that_is_set_back_feeds_nothing_again),
         TEST(a_message_knows_what_it_stands_behind),
         TEST(words_for_a_lost_message_stand_behind_the_system_message),
+        TEST(what_is_taken_back_is_fed_no_more_behind_another_beginning),
         TEST(a_stopped_message_stays_as_a_branch),
         TEST(without_room_all_is_as_it_was),
         TEST(a_shared_turn_stays_with_its_branches),
