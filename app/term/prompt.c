@@ -198,7 +198,7 @@ static void read_char(void)
 {
     bool searches = RL_ISSTATE(RL_STATE_NSEARCH);
     bindings_settle(&prompt.bindings);
-    recall_part_changes();
+    recall_part_changes(&prompt.recall);
     rl_callback_read_char();
     if (searches && !RL_ISSTATE(RL_STATE_NSEARCH))
         recall_end_search(&prompt.recall);
@@ -358,7 +358,7 @@ static void insert_pasted(void)
 {
     struct bytes text = {0};
     if (typed_take_paste(&prompt.typed, &text) && text.length)
-        recall_insert(text.data);
+        recall_insert(&prompt.recall, text.data);
     bytes_release(&text);
     prompt.undrawn = true;
 }
@@ -542,7 +542,7 @@ void prompt_insert(const char *bytes, size_t length)
     char *text = strndup(bytes, length);
     prompt_cancel();
     if (text)
-        recall_insert(text);
+        recall_insert(&prompt.recall, text);
     free(text);
 }
 

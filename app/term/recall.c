@@ -361,10 +361,24 @@ bool recall_keeps(struct recall *recall, const char *text)
     return !recall->lost;
 }
 
+// Where readline left a line of the history and has nothing kept aside to show, it goes on with that line's text and
+// with what can be undone there, which would be freed with the next line.
+static void part_from_others(struct recall *recall)
+{
+    HIST_ENTRY **entries = history_list();
+    if (where_history() == recall->where)
+        return;
+    recall->where = where_history();
+    for (size_t i = 0; rl_undo_list && entries && entries[i]; i++)
+        if (entries[i]->data == rl_undo_list && entries[i] != current_history())
+            rl_undo_list = NULL;
+}
+
 // What can be undone is kept with the line, so that readline sees by its newest step whether there is more: that one
 // gets an end, and a beginning below it, and is undone as ever.
-void recall_part_changes(void)
+void recall_part_changes(struct recall *recall)
 {
+    part_from_others(recall);
     const HIST_ENTRY *entry = current_history();
     UNDO_LIST *last = rl_undo_list, *begin = NULL;
     if (entry && entry->data == last && last && last->what == UNDO_INSERT)
@@ -376,9 +390,9 @@ void recall_part_changes(void)
     rl_add_undo(UNDO_END, 0, 0, NULL);
 }
 
-void recall_insert(const char *text)
+void recall_insert(struct recall *recall, const char *text)
 {
-    recall_part_changes();
+    recall_part_changes(recall);
     rl_insert_text(text);
 }
 

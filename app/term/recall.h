@@ -31,6 +31,7 @@ struct recall {
     struct bytes sent;   // messages that neither the disk took nor a session has
     char *searched_from; // the draft that a search took the place of, NULL
     int no_place;        // an errno: why there is no path
+    int where;           // in readline's history, as of the last key
     enum recall_apart apart_told;
     bool told; // that a text is not kept
     bool lost; // one is not, since it was asked for
@@ -76,8 +77,8 @@ bool recall_keeps(struct recall *recall, const char *text);
 void recall_remember_left(struct recall *recall);
 // Before each key and text: what is typed into a line of the history that was changed before is a change of its own.
 // readline would add it to that last one, and keep the line as it was then.
-void recall_part_changes(void);
-void recall_insert(const char *text);
+void recall_part_changes(struct recall *recall);
+void recall_insert(struct recall *recall, const char *text);
 void recall_change_line(const char *text); // in the place of a line of the history
 // Around a search that readline does not keep the draft for; it may end in the history, where the draft is aside then,
 // as after Up. readline 8.2 itself would let the draft and a line of the history share one list of what can be undone,
