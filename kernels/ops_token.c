@@ -160,6 +160,8 @@ bool op_token_takes(const gpu *g, const struct args_matrix *m)
            m->in_dim <= TOKEN_INPUTS;
 }
 
+_Static_assert(TOKEN_KIND_INPUTS <= TEAM_SPAN_INPUTS * 3 / 4, "x of the longest row fits at once, whatever the kind");
+
 bool op_token_takes_kind(const gpu *g, const struct args_matrix *m)
 {
     return gpu_goes_together(m) && g->token_kinds >> m->kind & 1 && m->weight % 16 == 0;

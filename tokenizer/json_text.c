@@ -72,9 +72,10 @@ int json_text_parse(const char *text, size_t length, const char *path, struct js
     struct json_tokener *parser = length > INT32_MAX ? NULL : json_tokener_new_ex(DEPTH);
     if (!parser)
         return tok_fail(err, TOK_NO_MEMORY, "%.300s: out of memory", path);
-    // Not JSON_TOKENER_STRICT: from 0.17 on it refuses numbers like the model_max_length of 1e30 that transformers
-    // writes, and in 0.18 any letter beyond ASCII.
-    json_tokener_set_flags(parser, JSON_TOKENER_VALIDATE_UTF8);
+    // From 0.17 on strict is too strict: it refuses numbers like the model_max_length of 1e30 that transformers writes,
+    // and in 0.18 any letter beyond ASCII.
+    bool strict = json_c_version_num() < 17 << 8;
+    json_tokener_set_flags(parser, JSON_TOKENER_VALIDATE_UTF8 | (strict ? JSON_TOKENER_STRICT : 0));
     struct json_object *parsed = json_tokener_parse_ex(parser, text, (int)length);
     int failed = TOK_OK;
     size_t end = json_tokener_get_parse_end(parser);
