@@ -348,10 +348,10 @@ INLINE void team_step(struct team_lane *lane, uint end)
 }
 
 // dots += the products of the pieces, the first of which is number n of the chunk's. The sums of some sets are made in
-// turns, for a product must wait for the one before of the same sum. `then`, if it is not NULL: whose pieces, of a chunk of
-// then_end, are asked for as soon as these have been used.
+// turns, for a product must wait for the one before of the same sum. `then`, if it is not NULL: whose pieces, of as many, are
+// asked for as soon as these have been used.
 INLINE void team_add(struct team_load *load, uint n, uint part, uint end, __local const struct team_space *space,
-                     float2 *dots, const struct team_lane *then, uint then_end)
+                     float2 *dots, const struct team_lane *then)
 {
     uint lane = get_local_id(0) % 32;
     bool own = lane / 8 == lane % 4;
@@ -398,7 +398,7 @@ INLINE void team_add(struct team_load *load, uint n, uint part, uint end, __loca
             const uint k = (turn + TURNS) / PIECE_SETS - 1;
             UNROLL
             for (uint i = 0; i < 2; i++)
-                piece_load(&then->rows[i], then->part + (BLOCK_PIECES > 1 || then->n + k < then_end ? k : 0), &load->pieces[i][k]);
+                piece_load(&then->rows[i], then->part + (BLOCK_PIECES > 1 || then->n + k < end ? k : 0), &load->pieces[i][k]);
         }
     }
 }
@@ -438,7 +438,7 @@ INLINE void team_dots(const struct kind_row *rows, uint in_dim, struct team_x *x
             near_load(rows, n, n_pieces, &place, load.pieces);
             if (n + GROUP_PIECES < n_pieces)
                 near_copy(rows, n + GROUP_PIECES, n_pieces, 0, &place);
-            team_add(&load, n - first + item % 4 * LANE_PIECES, 0, end - first, space, &sums, 0, 0);
+            team_add(&load, n - first + item % 4 * LANE_PIECES, 0, end - first, space, &sums, 0);
         }
         dots = fma(sums, (float2)(scale), dots);
     }
@@ -476,7 +476,7 @@ INLINE void team_dots_of(const struct kind_row *rows, const bool whole, uint in_
             uint n = lane.n;
             team_step(&lane, end);
             team_fetch(&lane, end, &next);
-            team_add(&now, n, lane.part, end, space, &sums, 0, 0);
+            team_add(&now, n, lane.part, end, space, &sums, 0);
             now = next;
         }
         dots = fma(sums, (float2)(scale), dots);

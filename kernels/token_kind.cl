@@ -184,7 +184,7 @@ INLINE void segment_run(__local const struct token_segment *seg, __local struct 
         for (uint n_warp = warp_first; has_work && n_warp < n_pieces; n_warp += GROUP_PIECES) {
             uint n = n_warp + item % 4 * LANE_PIECES, part = lane.part;
             segment_next(seg, space, n_warp, task + seg->step, &lane, &load);
-            team_add(&load, n, part, n_pieces, space, &sums, &lane, n_pieces);
+            team_add(&load, n, part, n_pieces, space, &sums, &lane);
         }
         segment_put(seg, task, fma(sums, (float2)(staged->scale), (float2)(0)), space);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// JSON from outside: parsed strictly, whole, and in memory that its length bounds.
+// JSON from outside: parsed whole, as strictly as json-c can without refusing what is right, and in memory that its
+// length bounds.
 #ifndef MOECHAT_TOK_JSON_TEXT_H
 #define MOECHAT_TOK_JSON_TEXT_H
 

@@ -547,30 +547,28 @@ uint32_t keeper_load(struct keeper *keeper, uint32_t fed)
     struct moe_err err = {.text = ""};
     ops->describe(keeper->backend->self, &info);
     const struct manifest *manifest = saved_manifest(keeper->saved);
-    struct part_language was = manifest->origin.language;
     const struct manifest_part *unanswered = manifest_unanswered(manifest);
     uint32_t tokens = manifest_tokens(manifest), waiting = unanswered && fed >= tokens ? unanswered->tokens : 0;
     uint32_t behind = fed < tokens ? tokens - fed : 0; // what is lost
     tokens -= behind;
     const char *other = foreign(keeper->saved, &info.origin), *why = tokens ? other : NULL;
     uint32_t all = tokens + behind;
-    news->stale = (all || manifest->n_others) && (strcmp(was.tokenizer, info.origin.language.tokenizer) != 0 ||
-                                                  strcmp(was.template_name, info.origin.language.template_name) != 0);
+    news->stale = (all || manifest->n_others) && !part_language_same(&manifest->origin.language, &info.origin.language);
     if (news->stale)
         why = ""; // said later
     char left[640] = "";
     // A conversation is its model's, with rows and without.
-    bool is_anothers = *manifest->origin.weights && strcmp(manifest->origin.weights, info.origin.weights) != 0;
-    bool has_rows = manifest->n_records && *manifest->origin.weights && other;
-    if ((has_rows || (is_anothers && tokens + behind)) && !saved_has_others_rows(keeper->saved))
+    bool is_anothers = all && strcmp(manifest->origin.weights, info.origin.weights) != 0;
+    if (*manifest->origin.weights && (is_anothers || (manifest->n_records && other)) &&
+        !saved_has_others_rows(keeper->saved))
         leave_to_its_model(keeper, &info.origin, left, sizeof left);
     if (*left && !news->stale)
         why = other; // also where what is lost is all of it
     ops->resume(keeper->backend->self);
-    ops->make_room(keeper->backend->self, tokens + behind);
+    ops->make_room(keeper->backend->self, all);
     ops->describe(keeper->backend->self, &info);
     news->max_context = info.max_context;
-    news->full = !news->stale && with_answer(keeper, tokens + behind) > info.max_context;
+    news->full = !news->stale && with_answer(keeper, all) > info.max_context;
     struct moe_err state_err = {.text = ""};
     if (tokens && !why) {
         why = keeper_restore(keeper, tokens, &err);

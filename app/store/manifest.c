@@ -700,19 +700,13 @@ static bool adopt_entry(const struct bytes *file, const struct part_line *line, 
     return true;
 }
 
-// Adds a line's part, and what it says of the language that the ids before it are in.
+// Adds a line's part. What its ids mean is known to who reads all lines (saved_read).
 static bool adopt_line(const struct bytes *file, const struct part_line *line, struct manifest *manifest)
 {
     struct part part;
     struct manifest_part entry;
-    struct part_language *language = &manifest->origin.language;
     if (!adopt_entry(file, line, &part, &entry))
         return false;
-    if (!manifest->n_parts)
-        *language = part.language;
-    else if (strcmp(language->tokenizer, part.language.tokenizer) != 0 ||
-             strcmp(language->template_name, part.language.template_name) != 0)
-        *language = (struct part_language){{0}, {0}};
     if (!manifest->n_parts)
         manifest->created = part.made.time;
     manifest->updated = part.made.time;

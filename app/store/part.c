@@ -76,6 +76,11 @@ static void put_settings(struct json_out *json, const struct part_made *made)
     json_out_string(json, "stop", made->stop);
 }
 
+bool part_language_same(const struct part_language *a, const struct part_language *b)
+{
+    return strcmp(a->tokenizer, b->tokenizer) == 0 && strcmp(a->template_name, b->template_name) == 0;
+}
+
 static bool same_part(const struct part *a, const struct part *b)
 {
     return a->number == b->number && a->after == b->after && a->role == b->role && a->made.time == b->made.time &&
@@ -83,8 +88,7 @@ static bool same_part(const struct part *a, const struct part *b)
            (!a->text.length || memcmp(a->text.data, b->text.data, a->text.length) == 0) &&
            a->ids.count == b->ids.count &&
            (!a->ids.count || memcmp(a->ids.ids, b->ids.ids, a->ids.count * sizeof *a->ids.ids) == 0) &&
-           strcmp(a->language.tokenizer, b->language.tokenizer) == 0 &&
-           strcmp(a->language.template_name, b->language.template_name) == 0 &&
+           part_language_same(&a->language, &b->language) &&
            (a->role != TOK_ASSISTANT ||
             (a->made.sampling.seed == b->made.sampling.seed && strcmp(a->made.stop, b->made.stop) == 0));
 }

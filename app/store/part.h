@@ -48,6 +48,9 @@ void part_release(struct part *part);
 // What stands in the place of a part that can't be read, of the same number, predecessor and role. False: no memory.
 bool part_make_lost(struct part *part);
 
+// Do ids of the one mean in the other what they mean here?
+bool part_language_same(const struct part_language *a, const struct part_language *b);
+
 // Is it still to be fed? It has no tokens then, as a system message before the first message and words in the place of
 // what is lost; but an answer that ended before it said anything has none either, and nothing of it is missing.
 bool part_is_unfed(enum tok_role role, const struct bytes *text, size_t n_ids);

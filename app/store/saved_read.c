@@ -249,8 +249,7 @@ static void tell_language(struct saved_content *content)
             continue;
         if (!first)
             *language = part->language;
-        else if (strcmp(part->language.tokenizer, first->tokenizer) != 0 ||
-                 strcmp(part->language.template_name, first->template_name) != 0)
+        else if (!part_language_same(&part->language, first))
             *language = (struct part_language){{0}, {0}};
         first = first ? first : &part->language;
     }

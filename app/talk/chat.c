@@ -742,8 +742,7 @@ bool chat_restore_others(struct chat *chat, const struct part *parts, size_t n_p
         const struct part *part = &parts[i];
         struct chat_turn turn = {.role = part->role, .number = part->number, .after = part->after, .made = part->made};
         turn.said = said_as(part);
-        bool known = strcmp(part->language.tokenizer, language->tokenizer) == 0 &&
-                     strcmp(part->language.template_name, language->template_name) == 0;
+        bool known = part_language_same(&part->language, language);
         if (!bytes_append(&turn.text, part->text.data, part->text.length) ||
             (known && !copy_ids(&turn.ids, part->ids.ids, part->ids.count))) {
             turn_release(&turn);
