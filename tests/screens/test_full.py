@@ -874,6 +874,10 @@ def test_drafts_longer_than_the_history_takes_stay_in_their_file():
         def kept():
             return [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith("draft-")]
 
+        def content(path):
+            with open(path) as file:
+                return file.read()
+
         s = chat(env=env)
         s.keys("\x1b[200~%s\x1b[201~" % text, "4900000 pasted bytes]")
         if not status:
@@ -881,12 +885,11 @@ def test_drafts_longer_than_the_history_takes_stay_in_their_file():
             s.keys("\x10", "4900000 pasted bytes]")
             s.send("\x03\x04")
         else:
-            s.until(lambda s: any(os.path.getsize(path) == len(text) for path in kept()))
+            s.until(lambda s: any(content(path) == text for path in kept()))  # a file is made longer before it is written
             s.process.send_signal(way)
         same(s.finish(), status)
         path = kept()[0]
-        with open(path) as file:
-            same((len(kept()), file.read() == text), (1, True))
+        same((len(kept()), content(path) == text), (1, True))
         words = "%s has what was typed and is in no history: it stays there." % path
         expect(status == -9 or words.encode() in s.output, s.output[-600:])
         s = chat(env=env)
