@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// What saved.c and saved_open.c share; nobody else looks in.
+// What saved.c, saved_open.c and saved_cap.c share; nobody else looks in.
 #ifndef MOECHAT_APP_STORE_SAVED_PARTS_H
 #define MOECHAT_APP_STORE_SAVED_PARTS_H
 
@@ -36,5 +36,12 @@ void saved_name_by(struct saved *saved, const struct part *part);
 bool saved_note_part(struct saved *saved, const struct part *part, struct manifest_part *entry,
                      bool (*add)(struct manifest *, const struct manifest_part *));
 void saved_note_files(struct saved *saved); // takes down how its files are now
+enum store_code saved_replace_manifest(struct saved *saved, struct store_error *error);
+void saved_settle(struct saved *saved); // after the manifest is safe: what it does not name may go
+
+// Keeps the cap over all sessions after rows were added. What does not fit by itself takes nothing from others; only
+// what then stays does, and not before it is known whether the answer that is still to come fits, too. What was
+// dropped, or nears the cap, is said behind what *error says already.
+void saved_keep_cap(struct saved *saved, bool answer_follows, struct store_error *error);
 
 #endif
