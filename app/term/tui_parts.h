@@ -116,10 +116,15 @@ bool tui_complete(void *context, struct candidates *found, const char *line, siz
 void tui_offer(void *context, char **words, size_t count);
 void tui_forget_words(struct tui *tui);
 void tui_interrupt(struct tui *tui); // Ctrl-C
-void tui_send_queued(struct tui *tui);
 void tui_end_search(struct tui *tui);
 bool tui_slash_commands(const struct tui *tui); // a slash leaves the page and begins a command, else it searches
 void tui_put_draft_away(struct tui *tui);       // into the history, and says so; nothing when there is none
+
+// tui_queue.c: what was entered
+void tui_enter(struct tui *tui, const char *text); // a line and Enter
+void tui_send_queued(struct tui *tui);             // as long as nothing else is under way
+void tui_take_queue_back(struct tui *tui); // before the draft, to be edited; a line is free for what is typed then
+struct bytes tui_unqueue(struct tui *tui, size_t at);
 
 // tui_side.c: what leaves the screen
 void tui_edit(struct tui *tui);
