@@ -275,7 +275,7 @@ static void say_reason(struct talk *talk, const struct turn_result *result)
                  " tokens%s done, which is kept until you leave or go elsewhere; %s/retry "
                  "%s and goes on from there%s.",
                  (int)(100 * (double)read / result->to_read), result->to_read,
-                 result->rereading ? " to be read again" : "", back, again, edit);
+                 result->rereading ? " that are read again" : "", back, again, edit);
     else if (result->reason == STOP_MAX_TOKENS)
         talk_say(talk, "Stopped at max-tokens; /set max-tokens 0 lifts the limit.");
     else if (result->reason == STOP_CONTEXT_FULL) {

@@ -326,7 +326,7 @@ void talk_do_tree(struct talk *talk, const struct line *line)
     bool own = false;
     for (size_t i = 0; i < talk->chat.n_turns; i++)
         own = own || (turn && turn->said == talk->chat.turns[i].said);
-    if (line->length == 0 && !chat_exchanges(&talk->chat) && !talk->chat.n_others) {
+    if (line->length == 0 && tree_turn(&talk->chat, 1) == PART_NONE) {
         talk_say(talk, "Nothing was said yet.");
     } else if (line->length == 0 && talk_lines_begin(talk, &lines)) {
         tree_print(lines.out, &talk->chat, talk->face->columns(talk->self));

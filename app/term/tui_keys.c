@@ -505,9 +505,11 @@ void tui_interrupt(struct tui *tui)
 // Of a paste, what one may not see in it.
 static void tell_of_paste(struct tui *tui, const struct input_item *item)
 {
-    const char *burst = item->kind == INPUT_BURST ? "taken for a paste, as it came at once; no line of it was run"
-                        : item->unended           ? "the paste had no end"
-                                                  : "";
+    bool burst_only = item->kind == INPUT_BURST && !item->left_out; // else there is no room for both on 80 columns
+    const char *burst = burst_only                  ? "taken for a paste, as it came at once; no line of it was run"
+                        : item->kind == INPUT_BURST ? "taken for a paste: no line was run"
+                        : item->unended             ? "the paste had no end"
+                                                    : "";
     char count[80], left_out[96] = "";
     if (item->left_out)
         snprintf(left_out, sizeof left_out, "%s%s%s", *burst ? "; " : "",

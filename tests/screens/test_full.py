@@ -308,7 +308,7 @@ def test_what_comes_with_a_shell_command_does_not_consent():
     mark = os.path.join(SCRATCH, "consented")
     s.send("!touch %s\r\r" % mark)
     s.until("Enter once more runs this in your shell")
-    s.keys("\x15hello\x1b[32m\r!touch %s\rls\rlast" % mark, "taken for a paste")
+    s.keys("\x15hello\x1b[32m\r!touch %s\rls\rlast" % mark, "taken for a paste: no line was run; 2 control characters left out")
     s.until("last")
     expect(not os.path.exists(mark), "nobody asked for it")
     s.keys("\x15\x15", lambda t: "last" not in t.text())

@@ -2407,6 +2407,8 @@ def test_what_is_not_there_is_said():
         same((result.returncode, result.stderr.decode()), (0, "moechat: %s\n" % note))
     same(run(["--plain", "--continue"] + script("turn\necho\n"), b"", env=environment(**dict(home, XDG_DATA_HOME=SCRATCH + "/none"))).stderr.count(
         b"No session yet; this starts one."), 1)
+    result = run(["--plain"] + script("echo\n"), b"/system A bird.\n/tree\n", env=environment(**home))
+    expect(b"* 1  System: A bird.\n" in result.stdout, result)  # which is a message
 
 
 def test_ages_of_sessions():
