@@ -94,19 +94,18 @@ static int close_sections(struct answer *answer, struct turn_result *result)
     return code;
 }
 
-// Samples and feeds tokens until something ends the answer. On 0, result->reason says what, and the timeline has what
-// is still to be fed. The context has room for the answer's next id and its end whenever an id is sampled.
-static int generate(struct answer *answer, const struct turn *turn, struct turn_result *result)
+// Samples and feeds tokens until something ends the answer. On 0, result->reason says what, and *last is the id that
+// was sampled last, which is not fed. The context has room for the answer's next id and its end whenever an id is
+// sampled.
+static int generate(struct answer *answer, const struct turn *turn, int32_t *last, struct turn_result *result)
 {
     const struct backend_ops *ops = answer->timeline->backend->ops;
     void *self = answer->timeline->backend->self;
     struct steps *steps = answer->timeline->steps;
     const struct tok_ids *fed = &answer->timeline->fed;
-    uint32_t begin = timeline_length(answer->timeline);
-    int32_t id;
     int code;
     for (;;) {
-        id = steps_sample(steps, fed->ids, fed->count);
+        int32_t id = *last = steps_sample(steps, fed->ids, fed->count);
         if (id < 0)
             return backend_fail(&result->err, MOE_BAD_NUMBERS, "the model's output has no finite number");
         const char *mark;
@@ -147,16 +146,26 @@ static int generate(struct answer *answer, const struct turn *turn, struct turn_
             break;
         }
     }
-    if (result->reason == STOP_TEXT)
+    return 0;
+}
+
+// The timeline has what is still to be fed of an answer that begins there, and its end.
+static int end_timeline(struct answer *answer, const struct turn *turn, uint32_t begin, int32_t last,
+                        struct turn_result *result)
+{
+    const struct backend_ops *ops = answer->timeline->backend->ops;
+    int code = 0;
+    if (answer_text_stopped(&answer->text))
         code = cut_at_stop(answer, turn, begin, result);
-    else
-        code = result->reason == STOP_END ? 0 : timeline_add(answer->timeline, id, &result->err);
+    else if (result->reason != STOP_END)
+        code = timeline_add(answer->timeline, last, &result->err);
     if (code == 0)
         code = close_sections(answer, result);
     if (code)
         return code;
     // Where the template has the turns closed in its own way, that counts, not how the model said it.
-    int32_t end = result->reason == STOP_END && turn->raw ? id : ops->end_id(self, turn->raw);
+    int32_t end =
+        result->reason == STOP_END && turn->raw ? last : ops->end_id(answer->timeline->backend->self, turn->raw);
     if (end < 0)
         return 0;
     code = append_id(&result->answer, end, &result->err);
@@ -172,6 +181,13 @@ int answer_say(struct answer *answer, const struct turn *turn, struct turn_resul
     if (!answer_text_begin(&answer->text, &result->text, &begins))
         return fail_text(&result->err);
     steps_turn_to(answer->timeline->steps, STEPS_ANSWERING);
-    int code = generate(answer, turn, result);
-    return answer_text_end(&answer->text) || code ? code : fail_text(&result->err);
+    uint32_t begin = timeline_length(answer->timeline);
+    int32_t last = -1;
+    int code = generate(answer, turn, &last, result);
+    bool fine = answer_text_end(&answer->text);
+    if (code || !fine)
+        return code ? code : fail_text(&result->err);
+    if (answer_text_stopped(&answer->text) && result->reason != STOP_ERROR) // also in what was held back until now
+        result->reason = STOP_TEXT;
+    return end_timeline(answer, turn, begin, last, result);
 }

@@ -1015,11 +1015,36 @@ static void a_stop_string_may_not_come(struct harness *t)
     worker_free(worker);
 }
 
+// What may begin a mark, such as blanks and <, is held back; where nothing follows it may be a stop string after all.
+static void a_stop_string_may_be_found_at_the_end(struct harness *t)
+{
+    static const char *const stops[] = {"<", "\\n", "b"}, *const said[] = {"", "", "a"};
+    struct worker *worker = start(t, "thinks\nturn\ntoken <\nturn\ntoken \\n\nturn\ntoken ab\n");
+    struct bytes answer = {0};
+    await_ready(t, worker);
+    for (size_t i = 0; i < 3; i++) {
+        struct turn *turn = turn_new();
+        turn_add(turn, TOK_USER, "a", 1);
+        turn->max_tokens = i == 0; // whatever else ended it
+        snprintf(turn->sampling.stop.line, sizeof turn->sampling.stop.line, "%s", stops[i]);
+        worker_send(worker, turn);
+        struct turn_result *result = collect(t, worker, &answer, 0);
+        CHECK_EQ(t, result->reason, STOP_TEXT);
+        CHECK_STR(t, answer.data ? answer.data : "", said[i]);
+        CHECK_STR(t, result->text.data, said[i]);
+        CHECK_EQ(t, result->answer.count, strlen(said[i]) + 1); // and the end
+        turn_result_free(result);
+    }
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
         TEST(a_stop_string_ends_the_answer),
         TEST(a_stop_string_may_not_come),
+        TEST(a_stop_string_may_be_found_at_the_end),
         TEST(what_a_stop_string_ended_outlives_a_cancel),
         TEST(tokens_are_told_when_they_are_out),
         TEST(there_is_nothing_to_answer_before_a_message),
