@@ -501,7 +501,7 @@ static void a_damaged_transcript_is_kept(struct harness *t)
             change_byte(p, "talk", "transcript.jsonl", (long)third + 60);
         }
         if (how == 3 || how == 4)
-            change_byte(p, "talk", "session.json", 100);
+            change_byte(p, "talk", "session.json", 50); // of the time it was made
         uint64_t bytes = size_of(p, "talk", "transcript.jsonl");
         struct saved_content content;
         struct rig_engine *back = rig_engine_new(false);
