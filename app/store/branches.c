@@ -108,25 +108,6 @@ static bool find_way(const struct manifest *manifest, int64_t last, size_t *n, s
     return true;
 }
 
-bool branches_go(struct manifest *manifest, int64_t last)
-{
-    size_t n, same;
-    if (!find_way(manifest, last, &n, &same))
-        return false;
-    branches_cut(manifest, same);
-    for (size_t i = n; i > same; i--) { // from its end, each to its place
-        size_t at = manifest_find_index(manifest, last) - manifest->n_parts;
-        struct manifest_part part = manifest->others[at];
-        manifest->others[at].line = (struct bytes){0}; // it goes along
-        remove_other(manifest, at);
-        manifest->parts[i - 1] = part;
-        last = part.after;
-    }
-    manifest->n_parts = n;
-    take_records(manifest);
-    return true;
-}
-
 static bool is_followed(const struct manifest *manifest, int64_t number)
 {
     for (size_t i = 0; i < manifest->n_parts + manifest->n_others; i++) {
@@ -149,6 +130,34 @@ bool branches_drop(struct manifest *manifest, int64_t number)
         if (manifest->other_records[i - 1].part == number)
             remove_record(manifest, i - 1);
     remove_other(manifest, at);
+    return true;
+}
+
+// System messages that no branch begins with.
+static void drop_unused(struct manifest *manifest)
+{
+    for (size_t i = manifest->n_others; i > 0; i--)
+        if (manifest->others[i - 1].role == TOK_SYSTEM)
+            branches_drop(manifest, manifest->others[i - 1].number);
+}
+
+bool branches_go(struct manifest *manifest, int64_t last)
+{
+    size_t n, same;
+    if (!find_way(manifest, last, &n, &same))
+        return false;
+    branches_cut(manifest, same);
+    for (size_t i = n; i > same; i--) { // from its end, each to its place
+        size_t at = manifest_find_index(manifest, last) - manifest->n_parts;
+        struct manifest_part part = manifest->others[at];
+        manifest->others[at].line = (struct bytes){0}; // it goes along
+        remove_other(manifest, at);
+        manifest->parts[i - 1] = part;
+        last = part.after;
+    }
+    manifest->n_parts = n;
+    take_records(manifest);
+    drop_unused(manifest);
     return true;
 }
 

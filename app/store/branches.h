@@ -11,7 +11,8 @@
 // memory, so that nothing that was said depends on it.
 void branches_cut(struct manifest *manifest, size_t n_parts);
 // Makes the branch that ends with that part the conversation, with those of its rows that are there; PART_NONE: nothing
-// was said. False: there is no such part, and nothing has changed. Takes no memory.
+// was said. A system message that nothing follows is left behind for good. False: there is no such part, and nothing
+// has changed. Takes no memory.
 bool branches_go(struct manifest *manifest, int64_t last);
 // Forgets a part that is not of the conversation, with its rows. False: it is, or others follow it.
 bool branches_drop(struct manifest *manifest, int64_t number);

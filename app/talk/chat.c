@@ -418,7 +418,7 @@ void chat_forget_refused(struct chat *chat)
     chat->refused = false;
 }
 
-static bool is_followed(const struct chat *chat, int64_t number)
+bool chat_is_followed(const struct chat *chat, int64_t number)
 {
     for (size_t i = 0; i < chat->n_others; i++)
         if (chat->others[i].after == number)
@@ -452,7 +452,7 @@ struct turn *chat_again(struct chat *chat)
     turn->behind_system = is_behind_system(chat, n - 1);
     turn->think = chat->think;
     turn->last_id = message->ids.ids[count - 1];
-    turn->unanswered = n == chat->n_turns && !is_followed(chat, message->number) ? (uint32_t)count : 0;
+    turn->unanswered = n == chat->n_turns && !chat_is_followed(chat, message->number) ? (uint32_t)count : 0;
     chat_cut(chat, n);
     return turn;
 }
@@ -478,11 +478,10 @@ static void remove_other(struct chat *chat, size_t at)
     memmove(chat->others + at, chat->others + at + 1, (--chat->n_others - at) * sizeof *chat->others);
 }
 
-// System messages that no branch begins with any more.
-static void drop_unused(struct chat *chat)
+void chat_drop_unused(struct chat *chat)
 {
     for (size_t i = chat->n_others; i > 0; i--)
-        if (chat->others[i - 1].role == TOK_SYSTEM && !is_followed(chat, chat->others[i - 1].number))
+        if (chat->others[i - 1].role == TOK_SYSTEM && !chat_is_followed(chat, chat->others[i - 1].number))
             remove_other(chat, i - 1);
 }
 
@@ -493,7 +492,7 @@ uint32_t chat_number_system(struct chat *chat)
         chat->turns[0].number = chat->turns[0].said = chat->next_number++;
         chat->turns[0].after = PART_NONE;
     }
-    drop_unused(chat);
+    chat_drop_unused(chat);
     return number;
 }
 
@@ -506,7 +505,7 @@ static bool accept_prompt(struct chat *chat, const struct turn_result *result)
     bool otherwise = begins_otherwise(chat);
     for (size_t i = result->n_prompt_ends; i > result->n_same; i--) {
         const struct chat_turn *turn = &chat->turns[first + i - 1];
-        if (turn->number != PART_NONE && (otherwise || is_followed(chat, turn->number)) &&
+        if (turn->number != PART_NONE && (otherwise || chat_is_followed(chat, turn->number)) &&
             !leave_to_branches(chat, turn))
             return false;
     }
@@ -527,7 +526,7 @@ static bool accept_prompt(struct chat *chat, const struct turn_result *result)
         if (!turn->made.time)
             turn->made.time = result->asked;
     }
-    drop_unused(chat);
+    chat_drop_unused(chat);
     return true;
 }
 
@@ -542,7 +541,7 @@ static void forget_tried(struct chat *chat, const struct turn_parts *tried)
     for (uint32_t n = tried->count; n > 0; n--)
         for (size_t i = chat->n_others; i > 0; i--) {
             int64_t number = (int64_t)tried->first + n - 1;
-            if (chat->others[i - 1].number == number && !is_followed(chat, number))
+            if (chat->others[i - 1].number == number && !chat_is_followed(chat, number))
                 remove_other(chat, i - 1);
         }
 }

@@ -278,8 +278,10 @@ static bool go(struct chat *chat, int64_t number)
     }
     for (size_t i = same; fine && i < n; i++)
         chat->turns[chat->n_turns++] = take(chat, way[i]);
-    if (fine)
+    if (fine) {
+        chat_drop_unused(chat);
         chat_count_fed(chat);
+    }
     free(way);
     free(turns);
     free(others);
@@ -290,6 +292,8 @@ bool chat_go(struct chat *chat, int64_t number)
 {
     const struct chat_turn *now = chat_system(chat);
     struct bytes set = {0};
+    if (now && chat->n_turns == 1 && !chat_is_followed(chat, now->number)) // nobody spoke behind it yet: it goes along
+        chat->system_set = true;
     bool fine = bytes_append(&set, now ? now->text.data : "", now ? now->text.length : 0) && go(chat, number);
     if (fine && chat->system_set && !chat_system_is(chat, set.data, set.length))
         fine = chat_set_system(chat, set.data, set.length);
