@@ -176,7 +176,8 @@ struct moe_description {
     char tokenizer_type[32];   // "" if none
     char tokenizer_file[4096]; // full path, "" if none
     bool vocabulary;           // it carries one itself (moe_vocabulary_open), which goes before a file beside it
-    char fingerprint[65];      // hex of the weights
+    char fingerprint[65];      // hex of the weights and of what is computed with them
+    char fingerprint_once[65]; // what older programs had for it; "": the same
     uint32_t n_layers, n_moe_layers, n_routed_experts, n_shared_experts, top_k;
     uint32_t hidden_size, n_heads, q_lora_rank, kv_lora_rank, qk_nope_head_dim, qk_rope_head_dim, v_head_dim;
     uint32_t vocab_size, max_position_embeddings, original_max_position_embeddings; // the last 0 without YaRN

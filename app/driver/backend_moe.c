@@ -166,6 +166,7 @@ static void real_describe(void *self, struct backend_info *info)
     snprintf(origin->model_path, sizeof origin->model_path, "%s", path ? path : real->directory);
     free(path);
     snprintf(origin->weights, sizeof origin->weights, "%s", about->fingerprint);
+    snprintf(origin->weights_once, sizeof origin->weights_once, "%s", about->fingerprint_once);
     snprintf(origin->language.tokenizer, sizeof origin->language.tokenizer, "%s", real->tokenizer_digest);
     if (real->turns)
         info->turns = tok_template_describe(real->turns);

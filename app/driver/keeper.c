@@ -374,8 +374,8 @@ static const char *foreign(const struct saved *saved, const struct origin *is)
     const struct origin *was = &saved_manifest(saved)->origin;
     if (!*was->weights) // its manifest was lost
         return saved_why_no_rows(saved);
-    if (strcmp(was->weights, is->weights) != 0)
-        return "it was saved with different weights";
+    if (!origin_is_of(was, is))
+        return "it was saved with different weights or settings";
     bool same_shape = was->n_layers == is->n_layers && was->row_width == is->row_width;
     if (!saved_manifest(saved)->n_records && (!same_shape || was->kv_type != is->kv_type))
         return saved_why_no_rows(saved); // there are none to be of another format
@@ -439,7 +439,7 @@ static void leave_to_its_model(struct keeper *keeper, const struct origin *is, c
     struct saved *fork;
     const struct origin *origin = &saved_manifest(keeper->saved)->origin;
     char was[STORE_NAME_SIZE], model[210] = "";
-    if (strcmp(origin->weights, is->weights) != 0)
+    if (!origin_is_of(origin, is))
         snprintf(model, sizeof model, " (%.200s)", origin->model_path);
     snprintf(was, sizeof was, "%s", saved_name(keeper->saved));
     enum store_code code = saved_fork(keeper->saved, &fork, &error);
@@ -558,7 +558,7 @@ uint32_t keeper_load(struct keeper *keeper, uint32_t fed)
         why = ""; // said later
     char left[640] = "";
     // A conversation is its model's, with rows and without.
-    bool is_anothers = all && strcmp(manifest->origin.weights, info.origin.weights) != 0;
+    bool is_anothers = all && !origin_is_of(&manifest->origin, &info.origin);
     if (*manifest->origin.weights && (is_anothers || (manifest->n_records && other)) &&
         !saved_has_others_rows(keeper->saved))
         leave_to_its_model(keeper, &info.origin, left, sizeof left);

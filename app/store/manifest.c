@@ -8,6 +8,12 @@
 
 #include "app/store/sealed.h"
 
+bool origin_is_of(const struct origin *saved, const struct origin *open)
+{
+    return strcmp(saved->weights, open->weights) == 0 ||
+           (*open->weights_once && strcmp(saved->weights, open->weights_once) == 0);
+}
+
 static const char *const kv_types[] = {[MOE_KV_F32] = "f32", [MOE_KV_F16] = "f16"};
 static const char *const kv_files[] = {"kv.bin", "kv.2.bin"};
 static const char *const state_files[STATE_FILES] = {

@@ -17,11 +17,15 @@ enum { ANSWERS_KEPT = 2, STATES_KEPT = ANSWERS_KEPT + 3, STATE_FILES = 2 * STATE
 struct origin {
     char model_name[64], model_path[1024]; // for people
     char weights[65];
+    char weights_once[65]; // what older programs had for the same; never in the file. "": no other
     struct part_language language;
     uint32_t kv_type;             // enum moe_kv_type
     uint32_t n_layers, row_width; // row_width 0: layers differ
     bool states;                  // layers have some besides; older manifests say it only where some are saved
 };
+
+// Are a session's weights those of the model that is open?
+bool origin_is_of(const struct origin *saved, const struct origin *open);
 
 struct manifest_part {
     uint64_t offset, length, sum; // of its line

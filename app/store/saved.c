@@ -91,8 +91,8 @@ const char *saved_why_no_rows(const struct saved *saved)
 void saved_set_origin(struct saved *saved, const struct origin *origin)
 {
     const struct origin *own = &saved->manifest.origin;
-    if (strcmp(own->weights, origin->weights) != 0 || own->kv_type != origin->kv_type ||
-        own->n_layers != origin->n_layers || own->row_width != origin->row_width)
+    if (!origin_is_of(own, origin) || own->kv_type != origin->kv_type || own->n_layers != origin->n_layers ||
+        own->row_width != origin->row_width)
         manifest_forget_all_rows(&saved->manifest);
     saved->manifest.origin = *origin;
 }

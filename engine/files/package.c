@@ -20,6 +20,7 @@
 #include "engine/files/folder.h"
 #include "engine/files/gguf_model.h"
 #include "engine/files/gguf_set.h"
+#include "engine/files/package_facts.h"
 #include "engine/files/suggestion.h"
 #include "kernels/kinds.h"
 
@@ -313,7 +314,7 @@ static void read_tokenizer(struct fields *root, struct package *package)
     root->failed = f.failed;
 }
 
-// The fingerprint is what conversations are bound to, so it must be that of the checksums above it.
+// Conversations are bound to it, so it must be that of the checksums above it.
 static void read_fingerprint(struct fields *f, struct package *package)
 {
     fields_sha256(f, "weights_fingerprint", package->fingerprint);
@@ -499,6 +500,8 @@ static int open_directory(const char *directory, struct package *package, struct
     json_object_put(root);
     if (!code)
         code = check_files(package, err);
+    if (!code)
+        code = package_bind_settings(package, err);
     if (code)
         package_release(package);
     return code;

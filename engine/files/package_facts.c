@@ -97,6 +97,22 @@ static bool add_indexer(EVP_MD_CTX *hash, const struct shape *s)
            EVP_DigestUpdate(hash, s->layer_kinds, s->n_layers) == 1;
 }
 
+// The same of what few models have: the others' are as here.
+static bool add_rare(EVP_MD_CTX *hash, const struct shape *s)
+{
+    static const double usual[] = {0, 0, 0, 0, 0, 0, 0, 0, 1e-6F};
+    const double settings[] = {s->linear.bound,
+                               s->bank_every,
+                               s->situ_beta,
+                               s->swiglu_limit,
+                               s->hyper.eps,
+                               s->hyper.n_streams,
+                               s->hyper.iterations,
+                               s->indexer.pool > 1 ? s->indexer.pool : 0,
+                               s->kv_lora_rank ? s->latent_norm_eps : usual[8]};
+    return memcmp(settings, usual, sizeof usual) == 0 || EVP_DigestUpdate(hash, settings, sizeof settings) == 1;
+}
+
 // What is computed with the same tensors: a file that comes out again with another rope makes other rows.
 static bool add_settings(EVP_MD_CTX *hash, const struct shape *s)
 {
@@ -124,7 +140,18 @@ static bool add_settings(EVP_MD_CTX *hash, const struct shape *s)
                                s->has_correction_bias,
                                s->original_max_position_embeddings};
     return EVP_DigestUpdate(hash, settings, sizeof settings) == 1 && (!has_states(s) || add_linear(hash, s)) &&
-           (!s->indexer.n_heads || add_indexer(hash, s));
+           (!s->indexer.n_heads || add_indexer(hash, s)) && add_rare(hash, s);
+}
+
+int package_bind_settings(struct package *package, struct moe_err *err)
+{
+    EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    memcpy(package->fingerprint_once, package->fingerprint, sizeof package->fingerprint_once);
+    bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
+                EVP_DigestUpdate(hash, package->fingerprint_once, 64) == 1 && add_settings(hash, &package->shape) &&
+                file_hash_hex(hash, package->fingerprint);
+    EVP_MD_CTX_free(hash);
+    return good ? MOE_OK : moe_fail(err, MOE_NO_MEMORY, "%.300s: libcrypto could not hash it", package->directory);
 }
 
 int package_take_fingerprint(struct package *package, struct moe_err *err)

@@ -17,5 +17,7 @@ int package_find_tokenizer(struct package *package, const char *directory, struc
 // name, type and size and some bytes from its middle, for there is no checksum and to read all would take minutes. In
 // which shard a tensor is does not matter.
 int package_take_fingerprint(struct package *package, struct moe_err *err);
+// Of a package, whose manifest's fingerprint is that of its files' checksums alone: makes the settings part of it.
+int package_bind_settings(struct package *package, struct moe_err *err);
 
 #endif

@@ -208,6 +208,7 @@ static void describe(const struct package *package, const struct checkpoint *fro
     snprintf(d->template_name, sizeof d->template_name, "%s", package->template_name);
     snprintf(d->tokenizer_type, sizeof d->tokenizer_type, "%s", package->tokenizer_type);
     snprintf(d->fingerprint, sizeof d->fingerprint, "%s", package->fingerprint);
+    snprintf(d->fingerprint_once, sizeof d->fingerprint_once, "%s", package->fingerprint_once);
     if (from->gguf)
         gguf_groups(package, from, d->groups);
     d->vocabulary = from->gguf && gguf_has_vocabulary(from->gguf);

@@ -253,11 +253,13 @@ static int check_kin(const moe_session *session, const struct record_place *plac
 {
     static const char *const types[] = {"f32", "f16"};
     const struct record_header *found = &layout->header;
-    const char *fingerprint = session->model->package.fingerprint;
-    if (memcmp(found->fingerprint, fingerprint, sizeof found->fingerprint) != 0)
+    const struct package *package = &session->model->package;
+    const char *fingerprint = package->fingerprint, *once = package->fingerprint_once;
+    if (memcmp(found->fingerprint, fingerprint, sizeof found->fingerprint) != 0 &&
+        (!*once || memcmp(found->fingerprint, once, sizeof found->fingerprint) != 0))
         return kv_record_fail(err, MOE_RECORD_WEIGHTS, place,
-                              "saved with different weights (%.12s; this model has %.12s)", found->fingerprint,
-                              fingerprint);
+                              "saved with different weights or settings (%.12s; this model has %.12s)",
+                              found->fingerprint, fingerprint);
     if (found->kv_type != session->memory.type)
         return kv_record_fail(err, MOE_RECORD_KV_TYPE, place, "saved as %s rows, but this session uses %s",
                               types[found->kv_type], types[session->memory.type]);

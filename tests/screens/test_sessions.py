@@ -356,7 +356,7 @@ def test_a_stopped_message_that_was_gone_back_to_is_told_of():
 def test_what_does_not_fit_is_not_saved():
     ask("a" * 60, "--session", "big", *script(ECHO))
     said = run(["--plain", "--session", "big"] + script("name other\ncontext 50\n" + ECHO), b"hi\n/quit\n", together=True).stdout.decode()
-    expect('But it was saved with different weights (a script), so "big" stays as it is, and this goes on as "big-2"; the conversation\'s 125 '
+    expect('But it was saved with different weights or settings (a script), so "big" stays as it is, and this goes on as "big-2"; the conversation\'s 125 '
            "tokens do not fit into a context of 50" in said, said)
     expect("Saved as" not in said and 'Nothing was added, and nothing saved as "big-2"' in said, said)
     expect(b"big-2" not in run(["sessions"]).stdout, "and so it is")
@@ -529,6 +529,22 @@ def test_stats_and_sessions_count_the_same_messages():
             counts = re.findall(r"tokens, (\d+) messages?\b", said) + re.findall(r"\bsum +[^,]*, (\d+) messages?\b", said)
             same((system, typed, len(counts), len(set(counts))), (system, typed, 2, 1))
             same(run(["sessions", "rm", "sum"]).returncode, 0)
+
+
+def test_a_system_message_that_nobody_spoke_behind_goes_along():
+    """So it is no branch, in no list; and is not left behind either where the chat was another."""
+    for again in (False, True):
+        name, begin = "alone-%d" % again, ("/system A", "Hello", "/undo", "/system B")
+        said, _ = lines(name, *begin, *(() if again else ("/redo",)))
+        if again:
+            said, _ = lines(name, "/redo")
+        expect("The system message that you set is not saved: no message followed it." in said, said)
+        about = [s for s in json.loads(run(["sessions", "list", "--json"]).stdout)["sessions"] if s["name"] == name][0]
+        same((about["message_count"], about["branch_count"], about["branch_bytes"]), (3, 1, 0))
+        tree = "* 1  System: A\n* 2  You: Hello\n* 3  Assistant: Hello-a\n"
+        same(run(["sessions", "tree", name]).stdout.decode(), tree)
+        said, _ = lines(name, "/system B", "/undo", "Hi", "/tree")
+        expect("  1    System: A\n" in said and "* 4    System: B\n* 5    You: Hi\n" in said, said)
 
 
 def test_what_was_said_to_another_system_message_stays():
@@ -1266,7 +1282,7 @@ def test_lost_rows_are_said():
     same((got["cached_tokens"], got["prefilled_tokens"]), (0, 27 + 6 + 4))
     expect(b"KV cache is missing; your next message reads 33 of its 33" in result.stderr, "said: %r" % result.stderr)
     result = run(["run", "--json", "-p", "x", "--session", name] + script("name other\n" + ECHO))
-    expect(b'different weights (a script), so "rows" stays as it is, and this goes on as "rows-2"; ' in result.stderr, "said: %r" % result.stderr)
+    expect(b'different weights or settings (a script), so "rows" stays as it is, and this goes on as "rows-2"; ' in result.stderr, "said: %r" % result.stderr)
     same(json.loads(result.stdout)["cached_tokens"], 0)
     same(ask("y", "--session", name, *script(ECHO))["cached_tokens"], 39)  # nothing of it was lost
     expect(run(["sessions", "show", "rows-2"]).stdout.endswith(b"You: x\nAssistant: x\n"), "it went on")
@@ -1632,6 +1648,25 @@ def fed_as(session, lines, *options):
     run(["--plain", "--session", session, "--device", "ref", "--temp", "0"] + list(options), stdin=lines)
     messages = json.loads(run(["sessions", "export", session, "json"]).stdout)["messages"]
     return [message["ids"] for message in messages[:-1]]
+
+
+def test_rows_are_of_the_settings_too_that_made_them():
+    """The same tensors with another rope make other rows: of a package, too, whose manifest has sums of files alone."""
+    model = shutil.copytree(DEMO, os.path.join(SCRATCH, "another-rope"))
+    about = ["--model", model, "--device", "ref", "--temp", "0", "--max-tokens", "4", "--session", "rope"]
+    same(ask("My name is Ada.", *about)["cached_tokens"], 0)
+    expect(ask("What is my name?", *about)["cached_tokens"] > 0, "its rows are of use")
+    path = os.path.join(model, "model.json")
+    with open(path) as file:
+        manifest = json.load(file)
+    manifest["config"]["rope_parameters"]["rope_theta"] *= 2
+    with open(path, "w") as file:
+        json.dump(manifest, file)
+    result = run(["run", "--json", "-p", "What is my name?"] + about)
+    answer = json.loads(result.stdout)
+    same((answer["session"], answer["cached_tokens"]), ("rope-2", 0))
+    expect(b'it was saved with different weights or settings (' in result.stderr, result.stderr)
+    shutil.rmtree(model)
 
 
 def test_kimi_k3_says_the_first_message_behind_the_system_message():

@@ -381,7 +381,7 @@ static void what_is_left_is_said_with_what_is_lost(struct harness *t)
             struct worker *worker = start_changed(t, rooms[i].script, make_heavier);
             await_ready(t, worker);
             open_parts(t, worker, &store, parts, &event);
-            if (!CHECK(t, strncmp(event.session.text, "it was saved with different weights (", 37) == 0 &&
+            if (!CHECK(t, strncmp(event.session.text, "it was saved with different weights or settings (", 49) == 0 &&
                               strstr(event.session.text, "), so \"talk\" stays as it is, and this goes on as "
                                                          "\"talk-2\"; ") &&
                               strstr(event.session.text, rooms[i].then)))

@@ -507,9 +507,56 @@ static void settings_make_fingerprints(struct harness *t)
     }
 }
 
+#define FLOAT(member)                                                                                                  \
+    {                                                                                                                  \
+        offsetof(struct shape, member), true                                                                           \
+    }
+#define WHOLE(member)                                                                                                  \
+    {                                                                                                                  \
+        offsetof(struct shape, member), false                                                                          \
+    }
+
+// Whatever a layer is computed by, in each kind of source: a folder, and a package, whose manifest has the sums of its
+// files alone; to those older programs bound conversations, and of a package they still are.
+static void what_is_computed_makes_fingerprints(struct harness *t)
+{
+    static const char *const models[] = {"tests/golden/ck-v32-mlx/checkpoint", "tests/golden/tiny-a/package"};
+    static const struct {
+        size_t offset;
+        bool real;
+    } settings[] = {FLOAT(linear.bound),         FLOAT(situ_beta),    FLOAT(swiglu_limit), FLOAT(latent_norm_eps),
+                    FLOAT(softmax_scale),        FLOAT(rope_scale),   FLOAT(rms_norm_eps), WHOLE(hyper.n_streams),
+                    WHOLE(bank_every),           WHOLE(indexer.pool), WHOLE(top_k),        WHOLE(n_group),
+                    FLOAT(routed_scaling_factor)};
+    for (size_t m = 0; m < 2; m++) {
+        struct package p;
+        struct moe_err err;
+        if (!CHECK_EQ(t, package_open(models[m], &p, &err), MOE_OK))
+            return;
+        char before[65], once[65];
+        const struct shape was = p.shape;
+        snprintf(before, sizeof before, "%s", p.fingerprint);
+        snprintf(once, sizeof once, "%s", p.fingerprint_once);
+        CHECK(t, strcmp(before, once) != 0 && strlen(once) == (m ? 64 : 0));
+        for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+            char *at = (char *)&p.shape + settings[i].offset;
+            float real = -5;
+            uint32_t whole = 9;
+            memcpy(at, settings[i].real ? (void *)&real : &whole, sizeof whole);
+            snprintf(p.fingerprint, sizeof p.fingerprint, "%s", once);
+            CHECK_EQ(t, m ? package_bind_settings(&p, &err) : package_take_fingerprint(&p, &err), MOE_OK);
+            if (!CHECK(t, strcmp(p.fingerprint, before) != 0))
+                printf("    %s, setting %zu\n", models[m], i);
+            p.shape = was;
+        }
+        package_release(&p);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
+        TEST(what_is_computed_makes_fingerprints),
         TEST(mlx_folders_open_as_they_are),
         TEST(the_index_and_the_shards_say_the_same),
         TEST(what_is_left_out_is_said),
