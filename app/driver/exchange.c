@@ -135,9 +135,10 @@ static int settle(struct exchange *exchange, struct turn_result *result)
     int code = timeline_settle(timeline, &result->err);
     if (code == 0 && to_read) // those after its end are there now: another answer needs no token again for them
         exchange->backend->ops->keep_logits(exchange->backend->self);
-    result->rereading = code == MOE_CANCELLED && timeline_unread(timeline) > 0;
-    if (!result->rereading)
+    bool left = code == MOE_CANCELLED && timeline_unread(timeline) > 0;
+    if (!left)
         return code;
+    result->rereading = timeline->reading_again;
     result->to_read = to_read;
     result->read_tokens = timeline_reread(timeline);
     result->held_tokens = exchange->backend->ops->held(exchange->backend->self);

@@ -97,6 +97,7 @@ void move_conversation(struct keeper *keeper, struct timeline *timeline, struct 
     if (keeper->saved)
         saved_set_undone(keeper->saved, place->undone);
     const char *why = follow(keeper, timeline, &place->ids, &err);
+    timeline_note_new(timeline, moved.unanswered);
     news->cached = backend->ops->length(backend->self);
     news->missing = timeline_unread(timeline);
     tell(keeper, timeline, &moved, why, info.turns.forgets);
@@ -137,8 +138,11 @@ void move_to_session(struct keeper *keeper, struct timeline *timeline, struct wo
         saved_set_origin(keeper->saved, &info.origin);
     } else {
         uint32_t cached = keeper_load(keeper, (uint32_t)session->ids.count);
-        if (!keeper->news.stale)
+        const struct manifest_part *last = keeper->saved ? manifest_unanswered(saved_manifest(keeper->saved)) : NULL;
+        if (!keeper->news.stale) {
             timeline_restore(timeline, &session->ids, cached, keeper->short_of_states);
+            timeline_note_new(timeline, last ? last->tokens : 0);
+        }
     }
     if (session->save && keeper->saved)
         keeper_commit(keeper);

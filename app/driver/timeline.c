@@ -108,6 +108,12 @@ void timeline_restore(struct timeline *timeline, struct tok_ids *ids, uint32_t f
     timeline->unread = timeline->pending.count;
     timeline->for_states = for_states;
     timeline->reread = 0;
+    timeline->new_from = UINT32_MAX;
+}
+
+void timeline_note_new(struct timeline *timeline, uint32_t count)
+{
+    timeline->new_from = count ? timeline_length(timeline) - count : UINT32_MAX;
 }
 
 uint32_t timeline_same(const struct timeline *timeline, const struct tok_ids *ids)
@@ -134,9 +140,10 @@ static int read_again(struct timeline *timeline, struct moe_err *err)
     if (timeline->unread > info.max_context - length)
         return backend_fail(err, MOE_CONTEXT_FULL, "the context is full: this conversation has %zu tokens of %u",
                             length + timeline->unread, (unsigned)info.max_context);
-    timeline->reading_again = true;
+    timeline->reading_unread = true;
+    timeline->reading_again = length < timeline->new_from;
     int code = timeline_prefill(timeline, timeline->pending.ids, timeline->unread, NULL, err);
-    timeline->reading_again = false;
+    timeline->reading_unread = false;
     size_t done = fed_length(timeline) - length;
     timeline->unread -= done;
     timeline->reread = timeline->unread ? timeline->reread + (uint32_t)done : 0;
@@ -255,6 +262,7 @@ static int cut_engine(struct timeline *timeline, uint32_t position, struct moe_e
     timeline->unread = timeline->pending.count;
     timeline->for_states = true;
     timeline->reread = 0;
+    timeline->new_from = UINT32_MAX;
     timeline->fed.count = fed_length(timeline);
     return code;
 }

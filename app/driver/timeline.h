@@ -16,7 +16,9 @@ struct timeline {
     size_t unread;          // of those the first, whose rows are to be made as a prompt's are
     uint32_t reread;        // of what was unread, so many were read since
     bool for_states;        // they are unread because no states were kept behind them, where rows are
-    bool reading_again;     // those, now
+    uint32_t new_from;      // those from here on were never read before; UINT32_MAX: all were
+    bool reading_unread;    // now,
+    bool reading_again;     // and some of them were read before, or were when they were read last
     // Behind all that: what was read of a prompt that was stopped and is no part of the conversation.
     struct tok_ids part;
     uint32_t part_at, part_from; // where that prompt begins, and what was read of it for it
@@ -38,6 +40,8 @@ int timeline_add(struct timeline *timeline, int32_t id, struct moe_err *err);
 // `ids`, of which the engine has the first `fed`, are the timeline; the rest is read as a prompt is, for_states:
 // because no states were kept there. Takes them over.
 void timeline_restore(struct timeline *timeline, struct tok_ids *ids, uint32_t fed, bool for_states);
+// Of what is unread, the last `count` tokens were never read: a message that nobody answered.
+void timeline_note_new(struct timeline *timeline, uint32_t count);
 // How many of the first of `ids` it has, pending ones too.
 uint32_t timeline_same(const struct timeline *timeline, const struct tok_ids *ids);
 // Of what timeline_unread said first, what was read since: earlier tries that were stopped have left it.

@@ -67,10 +67,10 @@ static void on_progress(void *context, const struct moe_progress *progress)
 {
     struct worker *worker = context;
     struct event event = {.kind = EVENT_PROGRESS, .progress = *progress};
-    if (worker->timeline.reading_again)
+    const struct timeline *timeline = &worker->timeline;
+    if (timeline->reading_unread && timeline->reading_again)
         event.progress.what = "reading again";
-    uint32_t before =
-        worker->timeline.reading_again ? timeline_reread(&worker->timeline) : worker->exchange.read_before;
+    uint32_t before = timeline->reading_unread ? timeline_reread(timeline) : worker->exchange.read_before;
     event.progress.done += before;
     event.progress.total += before;
     if (atomic_load(&worker->ready))

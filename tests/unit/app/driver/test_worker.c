@@ -367,11 +367,12 @@ static void append_ids(struct tok_ids *list, const struct tok_ids *more)
         tok_ids_append(list, more->ids[i], &err);
 }
 
-// Back to so many of the tokens that were fed.
-static struct session_news cut_to(struct worker *worker, const struct tok_ids *fed, uint32_t position)
+// Back to so many of the tokens that were fed, of which the last may be a message that nobody answered.
+static struct session_news go_to(struct worker *worker, const struct tok_ids *fed, uint32_t position,
+                                 uint32_t unanswered)
 {
     struct event event = {0};
-    struct worker_place place = {.last = PART_NONE};
+    struct worker_place place = {.last = PART_NONE, .unanswered = unanswered};
     append_ids(&place.ids, fed);
     place.ids.count = position;
     worker_go(worker, place);
@@ -380,26 +381,33 @@ static struct session_news cut_to(struct worker *worker, const struct tok_ids *f
     return event.session;
 }
 
-// The message that ends `fed` is answered, after it was read again: which is stopped once so much more was.
+static struct session_news cut_to(struct worker *worker, const struct tok_ids *fed, uint32_t position)
+{
+    return go_to(worker, fed, position, 0);
+}
+
+// The message that ends `fed` is answered, after it was read, `again` or for the first time: which is stopped once so
+// much more was.
 static struct turn_result *stop_reading_again(struct harness *t, struct worker *worker, const struct tok_ids *fed,
-                                              uint32_t message)
+                                              uint32_t message, bool again)
 {
     struct event event = {0};
-    struct turn *again = turn_new();
-    again->again = true;
-    again->position = (uint32_t)fed->count;
-    again->last_id = fed->ids[fed->count - 1];
-    again->unanswered = message;
-    worker_send(worker, again);
+    struct turn *turn = turn_new();
+    turn->again = true;
+    turn->position = (uint32_t)fed->count;
+    turn->last_id = fed->ids[fed->count - 1];
+    turn->unanswered = message;
+    worker_send(worker, turn);
     uint64_t from = UINT64_MAX;
     while (next_event(worker, &event) && event.kind != EVENT_DONE) {
         if (event.kind != EVENT_PROGRESS)
             continue;
+        CHECK_STR(t, event.progress.what, again ? "reading again" : "reading prompt");
         from = event.progress.done < from ? event.progress.done : from;
         if (event.progress.done >= from + 32)
             worker_cancel(worker);
     }
-    CHECK(t, event.result->reason == STOP_CANCELLED && event.result->rereading);
+    CHECK(t, event.result->reason == STOP_CANCELLED && event.result->rereading == again);
     return event.result;
 }
 
@@ -430,13 +438,13 @@ static void what_is_read_again_stays_while_it_is_taken_back(struct harness *t)
         cut_to(worker, &fed, position - 1); // elsewhere, so that nothing of it stays
         cut_to(worker, &fed, whole);        // as it is in a session that has no rows of it
         for (int n = 0; n < 2; n++) {
-            stopped = stop_reading_again(t, worker, &fed, message);
+            stopped = stop_reading_again(t, worker, &fed, message, n == 0);
             CHECK(t, stopped->read_tokens >= read + 32 && stopped->to_read >= message);
             read = stopped->read_tokens;
             uint32_t left = stopped->to_read - read;
             turn_result_free(stopped);
             CHECK_STR(t, cut_to(worker, &fed, position).text, "");
-            CHECK_EQ(t, cut_to(worker, &fed, whole).missing, left);
+            CHECK_EQ(t, go_to(worker, &fed, whole, message).missing, left); // which nobody has read yet
         }
         cut_to(worker, &fed, position);
         text[290] = 'y';
