@@ -99,7 +99,8 @@ void move_conversation(struct keeper *keeper, struct timeline *timeline, struct 
     const char *why = follow(keeper, timeline, &place->ids, &err);
     timeline_note_new(timeline, moved.unanswered);
     news->cached = backend->ops->length(backend->self);
-    news->missing = timeline_unread(timeline);
+    uint32_t unread = timeline_unread(timeline), held = backend->ops->held(backend->self);
+    news->missing = held < unread ? unread - held : unread; // what was done of a group's work is not done again
     tell(keeper, timeline, &moved, why, info.turns.forgets);
     bool says = *news->text;
     tok_ids_release(&place->ids);
