@@ -46,7 +46,7 @@ const char *figures_origin_word(enum moe_origin origin)
 
 const char *figures_policy_name(const struct moe_cache_plan *plan)
 {
-    return plan->per_layer ? "a share for each layer" : "recency and frequency";
+    return plan->per_layer ? "fixed shares by layer" : "recency and frequency";
 }
 
 static size_t layers_bytes(const struct moe_telemetry *record)

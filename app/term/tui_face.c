@@ -635,8 +635,8 @@ static void say_line(const struct bytes *text)
 static void say_not_sent(struct tui *tui)
 {
     if (tui->n_queue)
-        printf("Not sent, as %s for the answer; the history of the next chat has %s (Up, more than once):\n",
-               tui->n_queue == 1 ? "it waited" : "they waited", tui->n_queue == 1 ? "it" : "them");
+        printf("Not sent, as %s still waiting; the history of the next chat has %s (Up, more than once):\n",
+               tui->n_queue == 1 ? "it was" : "they were", tui->n_queue == 1 ? "it" : "them");
     for (size_t i = 0; i < tui->n_queue; i++)
         say_line(&tui->queue[i]);
     if (tui->behind.length)

@@ -521,7 +521,7 @@ def test_what_waits_is_not_lost_when_one_leaves():
         s.keys("second\r", "queued: second")
         s.keys("third\r", "queued: third")
         leave_by(s, way)
-        expect(b"Not sent, as they waited for the answer; the history of the next chat has them (Up, more than once):\r\n    second\r\n    third\r\n" in s.output,
+        expect(b"Not sent, as they were still waiting; the history of the next chat has them (Up, more than once):\r\n    second\r\n    third\r\n" in s.output,
                "it is said: %r" % s.output[-600:])
         s = chat("turn\necho\n")
         ups = ["/new"] + ([] if isinstance(way, str) else ["a draft"]) + (["/quit"] if way == "/quit\r" else []) + ["third", "second"]
@@ -559,7 +559,7 @@ def test_what_no_history_takes_waits_in_the_drafts_file():
     s.keys("third\r", "queued: third")
     s.send("/quit\rsome text")
     same(s.finish(), 0)
-    expect(b"Not sent, as they waited for the answer; the history of the next chat has them (Up, more than once):\r\n    second\r\n    third\r\n"
+    expect(b"Not sent, as they were still waiting; the history of the next chat has them (Up, more than once):\r\n    second\r\n    third\r\n"
            b"Not sent, as it came behind the line that left; the history of the next chat has it (Up):\r\n    some text\r\n" in s.output,
            "it is said: %r" % s.output[-600:])
     expect(b"no history or file" not in s.output, s.output[-600:])

@@ -402,7 +402,7 @@ static void plans_in_words(struct harness *t)
     plan.per_layer = true;
     plan.direct_refused = true;
     CHECK_STR(t, plan_warning(words, sizeof words, &plan, true),
-              "The expert cache cannot hold the 464 experts of one token, so each layer gets a fixed share of it; "
+              "The expert cache cannot hold the 464 experts of one token, so layers get fixed shares of it; "
               "--expert-cache 11.5GB or more works better. This file system has no direct I/O; experts are read "
               "through the page cache. The device computes in host memory: there is one cache, and --host-cache has no "
               "effect.");
