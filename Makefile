@@ -220,7 +220,8 @@ BUILDING = $(BUILD)/tests/ops/test_bank
 # What of them is enough under the sanitizers, for the rest goes the same ways (of test_walk_cases all does); of what says how
 # models are placed, each build has its half.
 IDENTITY = unit/engine/session/test_identity
-PARTLY   = ops/test_kinds ops/test_ops ops/test_token unit/engine/walk/test_walk_cases $(IDENTITY)
+PARTLY   = ops/test_kinds ops/test_ops ops/test_token unit/engine/walk/test_walk_cases unit/engine/walk/test_pace \
+           unit/engine/session/test_indexed $(IDENTITY)
 # The tests' own text as it is written, so that the sanitizers see all that it reads.
 asan-tests:
 	$(MAKE) BUILD=$(ASAN) SANITIZE='address undefined' OPT='-O1 -g1 -fno-omit-frame-pointer' TEST_OPT=-O0 suite
@@ -232,10 +233,12 @@ check: tests asan-tests
 	    $(filter-out $(BUILDING) $(addprefix $(BUILD)/tests/,$(SYNCING) $(IDENTITY)),$(TESTS)) \
 	    '$(BUILD)/tests/$(IDENTITY) layers the_demo' '--waiting tests/sanitized_screens.sh' $(call GOLDENS_ON,ref) $(WARPS_FEW) \
 	    tests/mutate/test_mutate.py tests/fault/test_eio.py \
-	    '--waiting $(WAITING:%=$(ASAN)/tests/%)' \
+	    '--waiting $(filter-out $(addprefix $(ASAN)/tests/,$(PARTLY)),$(WAITING:%=$(ASAN)/tests/%))' \
 	    $(filter-out $(addprefix $(ASAN)/tests/,$(WAITING) $(PARTLY)),$(TESTS:$(BUILD)/%=$(ASAN)/%)) \
 	    'env MOECHAT_TEST_SHAPE=cpu $(ASAN)/tests/ops/test_kinds not_opened' 'env MOECHAT_TEST_SHAPE=cpu $(ASAN)/tests/ops/test_ops' \
 	    '$(ASAN)/tests/ops/test_token wrong groups' '$(ASAN)/tests/$(IDENTITY) small_models a_gguf' \
+	    '$(ASAN)/tests/unit/engine/session/test_indexed splits records while' \
+	    '$(ASAN)/tests/unit/engine/walk/test_pace demo five moonlight alike chooses matrix before' \
 	    $(foreach f,$(FUZZ_SOURCES:tests/fuzz/fuzz_%.c=%),'$(ASAN)/tests/fuzz/fuzz_$(f) tests/fuzz/corpus/$(f)') \
 	    'python3 tests/fuzz/whole.py --lanes 1 --count 60'
 
