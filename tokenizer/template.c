@@ -259,7 +259,7 @@ struct tok_template {
         char name[SYMBOL_SIZE];
         int32_t id; // -1: there is none, the name is text
     } symbols[PARTS];
-    size_t n_symbols;
+    size_t n_symbols, n_written; // those that are not written are only looked for, and come last
     int32_t ends[ENDS];
     struct tok_ids between;              // what closes thinking where it is kept; in sections it opens the answer, too
     struct tok_ids begins[TOK_USER + 1]; // tok_template_about's
@@ -326,12 +326,21 @@ static int find_symbols(tok_template *turns, struct tok_err *err)
     int failed = TOK_OK;
     for (size_t i = 0; i < sizeof all / sizeof all[0] && !failed; i++)
         failed = add_symbols(turns, all[i], true, err);
+    turns->n_written = turns->n_symbols;
     for (size_t i = 0; i < ENDS && !failed; i++) {
         const char *end = form->ends[i];
         failed = add_symbols(turns, end, false, err);
         turns->ends[i] = end && *end ? symbol_id(turns, end + 1, strlen(end) - 2) : -1;
     }
     return failed;
+}
+
+const char *tok_template_symbol(const tok_template *turns, size_t index, int32_t *id)
+{
+    if (index >= turns->n_written)
+        return NULL;
+    *id = turns->symbols[index].id;
+    return turns->symbols[index].name;
 }
 
 struct tok_template_about tok_template_describe(const tok_template *turns)

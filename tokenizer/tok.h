@@ -127,6 +127,8 @@ int tok_template_open(const char *name, const tok *tokenizer, tok_template **tur
 void tok_template_close(tok_template *turns);
 const char *tok_template_name(size_t index); // of those there are, NULL behind the last
 struct tok_template_about tok_template_describe(const tok_template *turns);
+// The control symbols and marks that it writes, one by one, NULL behind the last. *id -1: its spelling is text here.
+const char *tok_template_symbol(const tok_template *turns, size_t index, int32_t *id);
 // Appends the turns, and, unless the last is an answer, what the model's answer follows. ends[i], where ends is not
 // NULL, becomes the number of ids up to the end of turn i.
 int tok_template_encode(const tok_template *turns, const struct tok_prompt *prompt, struct tok_ids *list, size_t *ends,

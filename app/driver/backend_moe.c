@@ -62,6 +62,7 @@ static int open_template(struct real *real, struct model_tokenizer *own, struct 
         return code;
     if (tok_template_open(name, real->tokenizer, &real->turns, &tok_err))
         return fail_tok(err, &tok_err);
+    model_tokenizer_bind(own, real->turns);
     struct tok_template_about about = tok_template_describe(real->turns);
     bool thinks = real->settings->think == THINK_ON;
     if (real->settings->think != THINK_UNASKED && !about.can_switch && thinks != about.thinks_unasked)
@@ -85,8 +86,9 @@ static int open_tokenizer(struct real *real, struct moe_err *err)
         return code;
     real->tokenizer = own.tokenizer;
     tok_set_cancelled(own.tokenizer, is_cancelled, real);
+    code = open_template(real, &own, err);
     memcpy(real->tokenizer_digest, own.digest, sizeof real->tokenizer_digest);
-    return open_template(real, &own, err);
+    return code;
 }
 
 static int real_open(void *self, moe_progress_fn *progress, void *context, struct moe_err *err)

@@ -12,7 +12,7 @@
 #include "app/driver/backend.h"
 #include "app/util/files.h"
 
-enum { TOKENIZER_LIMIT = 256 << 20 };
+enum { TOKENIZER_LIMIT = 256 << 20, KIMI_CONTROLS = 256 };
 
 static int fail_tok(struct moe_err *err, const struct tok_err *tok_err)
 {
@@ -126,6 +126,40 @@ static int open_file(const struct moe_description *about, struct model_tokenizer
     if (tok_open(about->tokenizer_type, about->tokenizer_file, &out->tokenizer, &tok_err))
         return fail_tok(err, &tok_err);
     return digest_file(about->tokenizer_file, out->digest, err);
+}
+
+// Where Kimi's own files have what their templates write, among the ids behind the ranks; -1: none of them has it.
+// Sources: tokenizer_config.json of Kimi K2 and its kin, and of Kimi K3.
+static int32_t kimi_place(const char *symbol)
+{
+    static const struct {
+        const char *symbol;
+        int32_t place;
+    } own[] = {{"<|im_end|>", 2},     {"<|im_user|>", 3}, {"<|im_assistant|>", 4}, {"<|im_system|>", 10},
+               {"<|im_middle|>", 17}, {"<think>", 22},    {"</think>", 23},        {"<|end_of_msg|>", 2},
+               {"<|open|>", 3},       {"<|close|>", 4},   {"<|sep|>", 5}};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(own[i].symbol, symbol) == 0)
+            return own[i].place;
+    return -1;
+}
+
+void model_tokenizer_bind(struct model_tokenizer *own, const tok_template *turns)
+{
+    uint64_t sum = XXH3_64bits(own->digest, strlen(own->digest));
+    int32_t ranks = (int32_t)tok_vocab_size(own->tokenizer) - KIMI_CONTROLS, id = -1;
+    bool usual = true;
+    if (strcmp(own->kind, "tiktoken") != 0)
+        return;
+    const char *symbol;
+    for (size_t i = 0; (symbol = tok_template_symbol(turns, i, &id)) != NULL; i++) {
+        int32_t place = kimi_place(symbol);
+        usual = usual && place >= 0 && id == ranks + place;
+        sum = XXH3_64bits_withSeed(symbol, strlen(symbol), sum);
+        sum = XXH3_64bits_withSeed(&id, sizeof id, sum);
+    }
+    if (!usual)
+        snprintf(own->digest, sizeof own->digest, "%016" PRIx64, sum);
 }
 
 // The folder that the model, or its first file, is in.

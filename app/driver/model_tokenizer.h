@@ -22,5 +22,9 @@ int model_tokenizer_open(const char *directory, const struct moe_description *ab
 // then say what was found.
 int model_tokenizer_find_template(const char *directory, const struct moe_description *about,
                                   struct model_tokenizer *own, struct moe_err *err);
+// Of a tiktoken.model another file says which ids the template's symbols have: `digest` is of these, too, from here on,
+// unless they are those of Kimi's own files, which older programs knew by the ranks alone. Of any other nothing
+// changes.
+void model_tokenizer_bind(struct model_tokenizer *own, const tok_template *turns);
 
 #endif

@@ -18,7 +18,7 @@ enum {
 
 // How ids came to be, and what they are worth to another model.
 struct part_language {
-    char tokenizer[65]; // a digest of its file
+    char tokenizer[65]; // a digest of what decides ids
     char template_name[64];
 };
 

@@ -1669,6 +1669,36 @@ def test_rows_are_of_the_settings_too_that_made_them():
     shutil.rmtree(model)
 
 
+def test_symbols_beside_the_ranks_are_of_the_tokenizer():
+    """A tokenizer_config.json that gives the symbols of turns other ids makes another tokenizer of the same tiktoken.model."""
+    model = shutil.copytree(os.path.join(ROOT, "tests", "golden", "ck-kimi-linear-chat", "checkpoint"), os.path.join(SCRATCH, "symbols"))
+    about = ["--model", model, "--device", "ref", "--temp", "0", "--max-tokens", "4", "--session", "symbols"]
+
+    def rename(**names):
+        path = os.path.join(model, "tokenizer_config.json")
+        with open(path) as file:
+            config = json.load(file)
+        for symbol in config["added_tokens_decoder"].values():
+            symbol["content"] = names.get(symbol["content"].strip("<|[]>"), symbol["content"])
+        with open(path, "w") as file:
+            json.dump(config, file)
+
+    def fed(text):
+        """Whether it is told of, what of the context was there, and where the turns of people begin."""
+        result = run(["run", "--json", "-p", text] + about)
+        messages = json.loads(run(["sessions", "export", "symbols", "json"]).stdout)["messages"]
+        return (b"it was saved with a different tokenizer or template; your next message reads all of it again" in result.stderr,
+                json.loads(result.stdout)["cached_tokens"] > 0, {m["ids"][0] for m in messages if m["role"] == "user"})
+
+    same(fed("My name is Ada."), (False, False, {1504}))
+    rename(BOS="[ANY]", PAD="[NONE]")  # which no turn has
+    same(fed("What is my name?"), (False, True, {1504}))
+    rename(im_user="<|im_assistant|>", im_assistant="<|im_user|>")
+    same(fed("What is my name?"), (True, False, {1505}))
+    same(fed("What is it?"), (False, True, {1505}))
+    shutil.rmtree(model)
+
+
 def test_kimi_k3_says_the_first_message_behind_the_system_message():
     """Where all was taken back, or the first message is answered once more, no answer precedes it to be closed."""
     options = ["-m", os.path.join(ROOT, "tests", "golden", "ck-kimi-k3-chat", "checkpoint"), "--max-tokens", "3", "--system", "You."]

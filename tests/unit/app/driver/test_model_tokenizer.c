@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // Which template a model gets that brings none: DeepSeek-V3.2's own, nobody else's; and that a damaged one is no
-// missing one.
+// missing one. What its tokenizer is known by.
 #include "app/driver/model_tokenizer.h"
 
 #include <stdlib.h>
@@ -77,9 +77,111 @@ static void a_file_has_its_own(struct harness *t)
     CHECK(t, !own.tokenizer && strstr(err.text, "no tokenizer, so it cannot chat") != NULL);
 }
 
+// What is bound to one stays valid with the next program.
+static void digests_are_as_older_programs_had_them(struct harness *t)
+{
+    static const char *const files[][3] = {{"sentencepiece", "tests/unit/data/small.model", "a63a17d2f94b1cb8"},
+                                           {"huggingface", "tests/unit/data/bpe-v3.json", "c62bcd16c8884e33"},
+                                           {"tiktoken", "tests/unit/data/kimi/tiktoken.model", "696ce702c4fd607a"},
+                                           {"", "tests/golden/gguf-chat/checkpoint/chat.gguf", "854a667466eac5c8"}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct moe_description about = {.vocabulary = !*files[i][0], .vocab_size = UINT32_MAX};
+        struct model_tokenizer own;
+        struct moe_err err = {.text = ""};
+        snprintf(about.tokenizer_type, sizeof about.tokenizer_type, "%s", files[i][0]);
+        snprintf(about.tokenizer_file, sizeof about.tokenizer_file, "%s", about.vocabulary ? "" : files[i][1]);
+        if (CHECK_EQ(t, model_tokenizer_open(files[i][1], &about, &own, &err), 0))
+            CHECK_STR(t, own.digest, files[i][2]);
+        tok_close(own.tokenizer);
+    }
+}
+
+// The ids of a conversation with that template, and the digest that they are bound to.
+static struct tok_ids fed(struct harness *t, const char *file, const char *template_name, char digest[17])
+{
+    static const struct tok_turn turns[] = {{TOK_USER, "My name", 7}, {TOK_ASSISTANT, "is a", 4}, {TOK_USER, "b", 1}};
+    const struct tok_prompt prompt = {.turns = turns, .n_turns = 3, .begin = true, .thinking = true};
+    struct moe_description about = {.tokenizer_type = "tiktoken", .vocab_size = UINT32_MAX};
+    struct model_tokenizer own;
+    struct tok_ids ids = {0};
+    struct tok_err tok_err;
+    struct moe_err err = {.text = ""};
+    tok_template *template = NULL;
+    snprintf(about.tokenizer_file, sizeof about.tokenizer_file, "%s", file);
+    *digest = 0;
+    if (CHECK_EQ(t, model_tokenizer_open(file, &about, &own, &err), 0) &&
+        CHECK_EQ(t, tok_template_open(template_name, own.tokenizer, &template, &tok_err), TOK_OK)) {
+        CHECK_EQ(t, tok_template_encode(template, &prompt, &ids, NULL, &tok_err), TOK_OK);
+        model_tokenizer_bind(&own, template);
+        memcpy(digest, own.digest, sizeof own.digest);
+    }
+    tok_template_close(template);
+    tok_close(own.tokenizer);
+    return ids;
+}
+
+// Beside the copy of one's ranks in `folder`: its tokenizer_config.json as sed changes it.
+static void change_symbols(struct harness *t, const char *from, const char *change, const char *folder)
+{
+    char command[400];
+    snprintf(command, sizeof command, "cp %s/tiktoken.model %s && sed '%s' %s/tokenizer_config.json >%s/%s", from,
+             folder, change, from, folder, "tokenizer_config.json");
+    CHECK_EQ(t, system(command), 0);
+}
+
+// Kimi's control symbols come from a file beside the one that is digested. Where they make other ids it is another
+// tokenizer, and nowhere else: with those of Kimi's own files it is the one that older programs knew by its ranks.
+static void other_symbols_are_another_tokenizer(struct harness *t)
+{
+    static const char swap[] = "s/im_user/x/;s/im_assistant/im_user/;s/<|x|>/<|im_assistant|>/";
+    static const char k2[] = "tests/unit/data/kimi", k3[] = "tests/golden/ck-kimi-k3-chat/checkpoint";
+    static const struct {
+        const char *from, *template_name, *change;
+        bool other;
+    } cases[] = {{k2, "kimi-linear", "", false},
+                 {k2, "kimi-linear", swap, true},
+                 {k2, "kimi-linear", "s/.think>/&s/;s/BOS/ANY/", false}, // nothing that it writes
+                 {k2, "kimi-k2.5", "s/think>/&s/", true},                // there it is text
+                 {k2, "kimi-k2.5", "s/<think>/<x>/;s/<.think>/<think>/;s/<x>/<\\/think>/", true},
+                 {k2, "kimi-k2", swap, true},
+                 {k2, "kimi-k2-thinking", "", false},
+                 {k2, "moonlight", "s/\\[PAD\\]/<|im_middle|>/", false}, // the first of two
+                 {k2, "moonlight", "s/\\[EOT\\]/<|im_middle|>/", true},
+                 {k3, "kimi-k3", "", false},
+                 {k3, "kimi-k3", "s/<|sep|>/x/;s/\\[EOS\\]/<|sep|>/", true}};
+    char folder[] = "/tmp/moechat-symbols-XXXXXX", files[2][96], digests[2][17];
+    if (!CHECK(t, mkdtemp(folder) != NULL))
+        return;
+    snprintf(files[1], sizeof files[1], "%s/tiktoken.model", folder);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        change_symbols(t, cases[i].from, cases[i].change, folder);
+        snprintf(files[0], sizeof files[0], "%s/tiktoken.model", cases[i].from);
+        struct tok_ids before = fed(t, files[0], cases[i].template_name, digests[0]);
+        struct tok_ids ids = fed(t, files[1], cases[i].template_name, digests[1]);
+        bool same = ids.count == before.count && memcmp(ids.ids, before.ids, ids.count * sizeof *ids.ids) == 0;
+        CHECK_STR(t, digests[0], "696ce702c4fd607a");
+        if (!CHECK_EQ(t, same, !cases[i].other) || !CHECK_EQ(t, strcmp(digests[0], digests[1]) == 0, same) ||
+            !CHECK_EQ(t, strlen(digests[1]), 16))
+            printf("    case %zu\n", i);
+        tok_ids_release(&before);
+        tok_ids_release(&ids);
+    }
+    // Symbols that none of Kimi's files has.
+    for (int i = 0; i < 2; i++) {
+        change_symbols(t, k2, i ? "s/.EOT./<|im_start|>/" : "s/.BOS./<|im_start|>/", folder);
+        struct tok_ids ids = fed(t, files[1], "chatml", digests[i]);
+        CHECK(t, ids.count && strcmp(digests[i], "696ce702c4fd607a") != 0);
+        tok_ids_release(&ids);
+    }
+    CHECK(t, strcmp(digests[0], digests[1]) != 0);
+    snprintf(files[0], sizeof files[0], "%s/tokenizer_config.json", folder);
+    CHECK(t, unlink(files[0]) == 0 && unlink(files[1]) == 0 && rmdir(folder) == 0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(only_v32_has_one_by_its_type), TEST(a_damaged_config_is_said),
-                                                TEST(a_file_has_its_own)};
+                                                TEST(a_file_has_its_own), TEST(digests_are_as_older_programs_had_them),
+                                                TEST(other_symbols_are_another_tokenizer)};
     return HARNESS_RUN(tests, argc, argv);
 }
