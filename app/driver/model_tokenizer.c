@@ -44,6 +44,19 @@ static void add_texts(XXH3_state_t *hash, const struct moe_text *texts, size_t c
     }
 }
 
+// A role makes a control symbol of a token that would be text; of one that would not it changes no ids.
+static void add_roles(XXH3_state_t *hash, const struct moe_vocabulary *v)
+{
+    enum { NORMAL = 1, UNKNOWN };
+    const int32_t roles[] = {v->bos, v->eos, v->eot, v->eom};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        size_t id = roles[i] >= 0 ? (size_t)roles[i] : SIZE_MAX;
+        int32_t type = v->types && id < v->n_types ? v->types[id] : NORMAL;
+        if (id < v->n_tokens && (type == NORMAL || type == UNKNOWN))
+            XXH3_64bits_update(hash, &roles[i], sizeof roles[i]);
+    }
+}
+
 static bool digest_vocabulary(const struct moe_vocabulary *v, char digest[17])
 {
     XXH3_state_t *hash = XXH3_createState();
@@ -55,6 +68,7 @@ static bool digest_vocabulary(const struct moe_vocabulary *v, char digest[17])
     add_texts(hash, v->tokens, v->n_tokens);
     add_texts(hash, v->merges, v->n_merges);
     XXH3_64bits_update(hash, v->types, v->n_types * sizeof *v->types);
+    add_roles(hash, v);
     snprintf(digest, 17, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(hash));
     XXH3_freeState(hash);
     return true;

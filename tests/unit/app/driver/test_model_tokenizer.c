@@ -178,10 +178,66 @@ static void other_symbols_are_another_tokenizer(struct harness *t)
     CHECK(t, unlink(files[0]) == 0 && unlink(files[1]) == 0 && rmdir(folder) == 0);
 }
 
+// A copy of the GGUF whose key is another number now; what that makes of a text, and what it is bound to.
+static size_t ids_with(struct harness *t, const char *key, int32_t id, int32_t ids[8], char digest[17])
+{
+    static char bytes[4 << 20];
+    static const struct moe_description about = {.vocabulary = true, .vocab_size = UINT32_MAX};
+    char path[] = "/tmp/moechat-roles-XXXXXX";
+    struct model_tokenizer own;
+    struct tok_ids list = {0};
+    struct tok_err tok_err;
+    struct moe_err err;
+    FILE *in = fopen("tests/golden/gguf-chat/checkpoint/chat.gguf", "rb");
+    size_t n = in ? fread(bytes, 1, sizeof bytes, in) : 0, length = strlen(key), at = 0;
+    while (at + length + 8 < n && memcmp(bytes + at, key, length) != 0)
+        at++;
+    memcpy(bytes + at + length + 4, &id, sizeof id); // behind the type of the value
+    int fd = mkstemp(path);
+    CHECK(t, in && fclose(in) == 0 && n && n < sizeof bytes && write(fd, bytes, n) == (ssize_t)n && close(fd) == 0);
+    if (CHECK_EQ(t, model_tokenizer_open(path, &about, &own, &err), 0))
+        CHECK_EQ(t, tok_encode(own.tokenizer, "a!!", 3, &list, &tok_err), TOK_OK);
+    tok_close(own.tokenizer);
+    memcpy(digest, own.digest, sizeof own.digest);
+    size_t count = list.count < 8 ? list.count : 8;
+    if (count)
+        memcpy(ids, list.ids, count * sizeof *ids);
+    tok_ids_release(&list);
+    CHECK_EQ(t, unlink(path), 0);
+    return count;
+}
+
+// A GGUF's key makes a control symbol of what is text else, and nothing of one that is.
+static void a_role_that_text_gets_is_another_tokenizer(struct harness *t)
+{
+    enum { END = 1501, PAD, TWO_MARKS = 472, TWO_DOTS = 341 };
+    static const struct {
+        const char *key;
+        int32_t id;
+        bool same, other;
+    } cases[] = {{"tokenizer.ggml.eos_token_id", END, true, false},
+                 {"tokenizer.ggml.eos_token_id", PAD, true, false},
+                 {"tokenizer.ggml.eos_token_id", TWO_MARKS, false, true},
+                 {"tokenizer.ggml.bos_token_id", TWO_MARKS, false, true},
+                 {"tokenizer.ggml.bos_token_id", TWO_DOTS, true, true}}; // of another text
+    int32_t usual[8], ids[8];
+    char digest[17];
+    size_t n = ids_with(t, cases[0].key, END, usual, digest);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t count = ids_with(t, cases[i].key, cases[i].id, ids, digest);
+        CHECK_EQ(t, count == n && memcmp(ids, usual, n * sizeof *ids) == 0, cases[i].same);
+        if (!CHECK_EQ(t, strcmp(digest, "854a667466eac5c8") != 0, cases[i].other))
+            printf("    case %zu\n", i);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(only_v32_has_one_by_its_type), TEST(a_damaged_config_is_said),
-                                                TEST(a_file_has_its_own), TEST(digests_are_as_older_programs_had_them),
-                                                TEST(other_symbols_are_another_tokenizer)};
+    static const struct harness_test tests[] = {TEST(only_v32_has_one_by_its_type),
+                                                TEST(a_damaged_config_is_said),
+                                                TEST(a_file_has_its_own),
+                                                TEST(digests_are_as_older_programs_had_them),
+                                                TEST(other_symbols_are_another_tokenizer),
+                                                TEST(a_role_that_text_gets_is_another_tokenizer)};
     return HARNESS_RUN(tests, argc, argv);
 }
