@@ -170,7 +170,7 @@ static char *real_path(const char *path)
 int files_create(struct new_file *file, const char *path)
 {
     struct stat there;
-    bool special = stat(path, &there) == 0 && !S_ISREG(there.st_mode);
+    bool is_there = stat(path, &there) == 0, special = is_there && !S_ISREG(there.st_mode);
     *file = (struct new_file){.fd = -1, .path = special ? strdup(path) : real_path(path)};
     int code = errno;
     if (!file->path)
@@ -197,7 +197,7 @@ int files_create(struct new_file *file, const char *path)
         goto discard;
     mode_t mask = umask(0);
     umask(mask);
-    fchmod(file->fd, 0666 & ~mask); // mkstemp's 0600 is not what a shell's > would give
+    fchmod(file->fd, is_there ? there.st_mode & 0777 : 0666 & ~mask); // as a shell's > would, not mkstemp's 0600
     fcntl(file->fd, F_SETFD, FD_CLOEXEC);
     return 0;
 discard:

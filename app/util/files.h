@@ -39,7 +39,8 @@ int files_write(int fd, const void *data, size_t length);
 
 // A file that appears under its name only when it is complete: written beside it, synced, renamed. A name that stands
 // for a pipe or device is written to directly, and offsets must then ascend without gaps. A link stays one: it is the
-// file that it leads to, which must be there, that is replaced. ENXIO: a pipe that nobody reads.
+// file that it leads to, which must be there, that is replaced. Who may read what was there may read what takes its
+// place. ENXIO: a pipe that nobody reads.
 struct new_file {
     int fd;
     char *path, *temporary; // path NULL: released

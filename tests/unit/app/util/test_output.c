@@ -369,6 +369,7 @@ static void files_appear_whole(struct harness *t)
     char link[64];
     snprintf(link, sizeof link, "%s/link", folder);
     CHECK_EQ(t, symlink("out", link), 0);
+    CHECK_EQ(t, chmod(path, 0600), 0);
     CHECK_EQ(t, files_create(&file, link), 0); // a link stays one
     CHECK_EQ(t, files_write_at(&file, "through", 7, 0), 0);
     CHECK_EQ(t, files_commit(&file), 0);
@@ -376,6 +377,7 @@ static void files_appear_whole(struct harness *t)
     CHECK_EQ(t, files_read(path, 100, &text), 0);
     CHECK_STR(t, text.data, "through");
     CHECK(t, lstat(link, &there) == 0 && S_ISLNK(there.st_mode));
+    CHECK(t, stat(path, &there) == 0 && (there.st_mode & 0777) == 0600); // what was private stays private
     unlink(path);
     CHECK_EQ(t, files_create(&file, link), ENOENT); // and leads somewhere
     unlink(link);
