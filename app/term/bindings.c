@@ -152,10 +152,27 @@ static int search_forth(int count, int code)
     return rl_forward_search_history(count, code);
 }
 
-static int quote(int count, int code)
+// No state of readline's says that these wait for a character.
+#define WAITING(function)                                                                                              \
+    static int waiting_##function(int count, int code)                                                                 \
+    {                                                                                                                  \
+        prompt_bindings()->waits = true;                                                                               \
+        return rl_##function(count, code);                                                                             \
+    }
+WAITING(quoted_insert)
+WAITING(char_search)
+WAITING(backward_char_search)
+WAITING(vi_change_char)
+WAITING(vi_set_mark)
+WAITING(vi_goto_mark)
+#undef WAITING
+
+// What is done again has its character.
+static int redo(int count, int code)
 {
-    prompt_bindings()->quoting = true;
-    return rl_quoted_insert(count, code);
+    int status = rl_vi_redo(count, code);
+    prompt_bindings()->waits = false;
+    return status;
 }
 
 // vi's / and n match patterns, which takes the square of a line's length: seconds where one of the history is a long
@@ -186,8 +203,16 @@ SEARCH(noninc_reverse_search)
 static const Keymap maps[] = {emacs_standard_keymap, vi_insertion_keymap, vi_movement_keymap};
 enum { N_MAPS = sizeof maps / sizeof maps[0] };
 
+static const struct keymaps_other others[] = {{rl_quoted_insert, waiting_quoted_insert},
+                                              {rl_char_search, waiting_char_search},
+                                              {rl_backward_char_search, waiting_backward_char_search},
+                                              {rl_vi_change_char, waiting_vi_change_char},
+                                              {rl_vi_set_mark, waiting_vi_set_mark},
+                                              {rl_vi_goto_mark, waiting_vi_goto_mark},
+                                              {rl_vi_redo, redo},
+                                              {0}};
 static const struct keymaps_functions functions = {unknown, skip,        begin_paste,  play_macro,
-                                                   reread,  search_back, search_forth, quote};
+                                                   reread,  search_back, search_forth, others};
 
 static void mend_keymaps(struct bindings *bindings)
 {
@@ -291,15 +316,14 @@ void bindings_settle(struct bindings *bindings)
 {
     if (bindings->lent && !RL_ISSTATE(RL_STATE_ISEARCH))
         mend_keymaps(bindings);
-    bindings->quoting = false;
+    bindings->waits = false;
 }
 
-// No state of readline's says that it waits for that byte.
-void bindings_end_quote(struct bindings *bindings)
+void bindings_end_wait(struct bindings *bindings)
 {
-    if (bindings->quoting)
+    if (bindings->waits)
         rl_callback_sigcleanup();
-    bindings->quoting = false;
+    bindings->waits = false;
 }
 
 void bindings_release(struct bindings *bindings)

@@ -17,9 +17,9 @@ struct bindings {
     struct recall *recall;
     struct typed *typed; // where macros go
     struct keymaps keymaps;
-    bool lent;    // searches are readline's own, as one goes on
-    bool within;  // a function that readline has called
-    bool quoting; // the next byte is text, whatever it is
+    bool lent;   // searches are readline's own, as one goes on
+    bool within; // a function that readline has called
+    bool waits;  // a key for the character behind it, whatever that is
 };
 // readline calls the functions of keys without a context: this is theirs, in prompt.c.
 struct bindings *prompt_bindings(void);
@@ -30,8 +30,8 @@ void bindings_name(void);
 void bindings_read(struct bindings *bindings);
 // Before each byte: a search that is over has its keys taken back.
 void bindings_settle(struct bindings *bindings);
-// The byte to quote won't come.
-void bindings_end_quote(struct bindings *bindings);
+// The character that a key waits for won't come.
+void bindings_end_wait(struct bindings *bindings);
 void bindings_release(struct bindings *bindings);
 
 #endif

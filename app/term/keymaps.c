@@ -77,6 +77,14 @@ static bool is_unwanted(rl_command_func_t *function)
             function == rl_print_last_kbd_macro || function == rl_named_function("execute-named-command"));
 }
 
+static const struct keymaps_other *find_other(const struct keymaps_functions *functions, rl_command_func_t *was)
+{
+    for (const struct keymaps_other *other = functions->others; was && other->was; other++)
+        if (other->was == was)
+            return other;
+    return NULL;
+}
+
 static void mend_function(const struct walk *walk, const struct place *place, int key)
 {
     const struct keymaps_functions *functions = walk->functions;
@@ -91,8 +99,8 @@ static void mend_function(const struct walk *walk, const struct place *place, in
         put(entry, functions->back);
     else if (function == rl_forward_search_history)
         put(entry, functions->forth);
-    else if (function == rl_quoted_insert)
-        put(entry, functions->quote);
+    else if (find_other(functions, function))
+        put(entry, find_other(functions, function)->does);
     else if (function == rl_bracketed_paste_begin)
         put(entry, functions->paste);
     else if (!function && within && key != ANYOTHERKEY && (place->sequence || !place->falls_back))

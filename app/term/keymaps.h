@@ -21,7 +21,9 @@ struct keymaps_functions {
     rl_command_func_t *reread;  // in place of re-read-init-file
     rl_command_func_t *back;    // in place of reverse-search-history
     rl_command_func_t *forth;   // in place of forward-search-history
-    rl_command_func_t *quote;   // in place of quoted-insert
+    const struct keymaps_other {
+        rl_command_func_t *was, *does;
+    } * others; // in place of those; ends with {0}
 };
 // The macros of the keymaps that were mended; begin with {0}.
 struct keymaps {

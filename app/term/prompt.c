@@ -208,7 +208,7 @@ static void read_char(void)
 // place of what it has found.
 static void leave_key(void)
 {
-    bindings_end_quote(&prompt.bindings);
+    bindings_end_wait(&prompt.bindings);
     bool key = RL_ISSTATE(RL_STATE_MULTIKEY) != 0;
     for (int i = 0; i < 4 && RL_ISSTATE(IN_THE_MIDDLE) && typed_put(&prompt.typed, "\007", 1); i++)
         read_char();
@@ -393,7 +393,7 @@ static void type_next(void)
         take_key(typed_left(&prompt.typed));
         break;
     case TYPED_PASTE_BEGINS: // in no search, which would end with its first line
-        bindings_end_quote(&prompt.bindings);
+        bindings_end_wait(&prompt.bindings);
         if (RL_ISSTATE(IN_THE_MIDDLE) && typed_put(&prompt.typed, "\007", 1))
             read_char();
         break;
@@ -491,9 +491,9 @@ const char *prompt_with_paste(const struct prompt_draft *draft, const struct byt
     return fine ? whole->data : draft->text;
 }
 
-bool prompt_is_quoting(void)
+bool prompt_awaits_character(void)
 {
-    return prompt.bindings.quoting;
+    return prompt.bindings.waits;
 }
 
 bool prompt_is_within_key(void)
@@ -572,7 +572,7 @@ void prompt_point(size_t point)
 // By Ctrl-G alone: rl_callback_sigcleanup leaves what it knows of a key that has begun behind, and falls over it later.
 void prompt_cancel(void)
 {
-    bindings_end_quote(&prompt.bindings);
+    bindings_end_wait(&prompt.bindings);
     bool key = RL_ISSTATE(RL_STATE_MULTIKEY) != 0;
     for (int i = 0; i < 4 && !prompt.bindings.within && RL_ISSTATE(IN_THE_MIDDLE); i++)
         prompt_type("\007", 1);

@@ -86,7 +86,7 @@ void prompt_insert(const char *bytes, size_t length); // text, as one step to un
 void prompt_replace(const char *text);                // the draft; the cursor goes to its end
 void prompt_point(size_t point);
 void prompt_cancel(void);                // what readline is in the middle of
-bool prompt_is_quoting(void);            // the next byte is text, whatever it is
+bool prompt_awaits_character(void);      // that belongs to the key before it, whatever it is
 bool prompt_is_within_key(void);         // a key that has begun, a count, a search: what is typed belongs to it
 bool prompt_vi_command(void);            // readline is in vi's command mode
 void prompt_set_vi_command(bool wanted); // nothing without vi's keys

@@ -541,7 +541,7 @@ void tui_take_input(void *context, const struct input_item *item)
     }
     tui->dirty = true;
     *tui->notice = 0; // it was about what was done before
-    if (item->kind == INPUT_ESCAPE && !prompt_is_quoting()) {
+    if (item->kind == INPUT_ESCAPE && !prompt_awaits_character()) {
         escape(tui);
         tui_forget_words(tui);
         return;
@@ -566,7 +566,7 @@ void tui_take_input(void *context, const struct input_item *item)
     case INPUT_WHEEL_DOWN:
         scroll(tui, item->kind == INPUT_WHEEL_UP ? -3 : 3);
         break;
-    case INPUT_ESCAPE: // quoted
+    case INPUT_ESCAPE: // that a key waited for
         prompt_type("\033", 1);
         break;
     }

@@ -1121,6 +1121,30 @@ def test_ctrl_c_and_a_paste_end_a_quoted_insert():
         same(t.finish(), 143)
 
 
+def test_esc_and_ctrl_c_end_a_key_that_waits_for_its_character():
+    """It took the first letter of the next line."""
+    rc = os.path.join(SCRATCH, "waiting.inputrc")
+    cases = {"emacs": [("base", key, "\x03", "%s") for key in ("\x1d", "\x1b\x1d", "\x1b3\x1d")],
+             "vi": [("base", "\x1b", key, "\x03", "%s") for key in ("r", "m", "`", "3r")]
+             + [("%sd", "\x1b", key, "\x1b", "x") for key in ("r", "m", "`")]}
+    for mode in cases:
+        with open(rc, "w") as out:
+            out.write("set editing-mode %s\n" % mode)
+        for full in (False, True):
+            args = script("turn\ntext [\necho\ntext ]\n" * len(cases[mode])) + ["--no-session"]
+            env = environment(TERM="linux", INPUTRC=rc, MOECHAT_CLOCK="fake")
+            t = Screen(args, env=env) if full else Terminal(["--plain"] + args, env=env)
+            t.until(" idle ") if full else t.wait("You:")
+            for number, keys in enumerate(cases[mode]):
+                word = "words%d" % number
+                for key in keys + ("\r",):
+                    t.send(key.replace("%s", word))
+                    time.sleep(0.2)  # Esc stands alone
+                t.until(lambda t: "[%s]" % word in t.text() and " idle " in t.text()) if full else t.wait("[%s]" % word, "You:")
+            t.process.terminate()
+            same(t.finish(), 143)
+
+
 def test_keys_that_readline_does_not_survive():
     rc = os.path.join(SCRATCH, "hostile.inputrc")
     for mode, bindings, keys, wanted in (

@@ -1890,6 +1890,17 @@ def test_vi_keys():
     leave(s)
 
 
+def test_what_vi_does_again_waits_for_no_character():
+    s = chat("turn\necho\n", env=environment(INPUTRC=vi_inputrc("vi-again"), **XTERM))
+    s.keys("abc\x1b", "> abc")
+    s.keys("0rx", "> xbc")
+    s.keys("l.", "> xxc")
+    s.keys("\x1b", "> xxc")
+    s.keys("x", "> xc")  # of no key that Esc began
+    s.send("\x03")
+    leave(s)
+
+
 def test_ctrl_d_in_a_draft_of_vi_sends_it():
     """As in a shell: readline has it so."""
     s = chat("turn\necho\nturn\necho\n", env=environment(INPUTRC=vi_inputrc("vi-eof"), **XTERM))

@@ -91,10 +91,10 @@ static void a_search_has_readlines_own_keys_while_it_goes_on(struct harness *t)
     rl_command_func_t *ours = bound("\022", emacs_standard_keymap);
     CHECK(t, ours && ours != rl_reverse_search_history);
     rl_bind_keyseq_in_map("\022", rl_reverse_search_history, emacs_standard_keymap); // as it is lent
-    bindings.lent = bindings.quoting = true;
+    bindings.lent = bindings.waits = true;
     RL_SETSTATE(RL_STATE_ISEARCH);
     bindings_settle(&bindings);
-    CHECK(t, bindings.lent && !bindings.quoting && bound("\022", emacs_standard_keymap) == rl_reverse_search_history);
+    CHECK(t, bindings.lent && !bindings.waits && bound("\022", emacs_standard_keymap) == rl_reverse_search_history);
     rl_readline_state &= ~(unsigned long)RL_STATE_ISEARCH;
     bindings_settle(&bindings);
     CHECK(t, !bindings.lent && bound("\022", emacs_standard_keymap) == ours);

@@ -38,7 +38,8 @@ static int quote(int count, int code)
     return count + code + 7;
 }
 
-static const struct keymaps_functions functions = {unknown, skip, paste, macro, reread, back, forth, quote};
+static const struct keymaps_other others[] = {{rl_quoted_insert, quote}, {rl_vi_set_mark, quote}, {0}};
+static const struct keymaps_functions functions = {unknown, skip, paste, macro, reread, back, forth, others};
 
 static rl_command_func_t *bound(const char *sequence, Keymap map)
 {
@@ -133,6 +134,7 @@ static void what_ends_or_stops_readline_is_not_bound(struct harness *t)
     bind(t, "f", rl_reverse_search_history, map);
     bind(t, "g", rl_forward_search_history, map);
     bind(t, "h", rl_quoted_insert, map);
+    bind(t, "\\C-xm", rl_vi_set_mark, map);
     bind(t, "e", rl_insert, map);
     char deep[4 * KEYMAPS_DEEPEST] = "";
     for (int i = 0; i < KEYMAPS_DEEPEST + 8; i++)
@@ -145,6 +147,9 @@ static void what_ends_or_stops_readline_is_not_bound(struct harness *t)
                        map) == unknown);
     CHECK(t, bound("d", map) == unknown && bound("\x18\x12", map) == reread && bound("e", map) == rl_insert);
     CHECK(t, bound("f", map) == back && bound("g", map) == forth && bound("h", map) == quote);
+    CHECK(t, bound("\x18"
+                   "m",
+                   map) == quote);
     deep[KEYMAPS_DEEPEST + 1] = 0;
     CHECK(t, bound(deep, map) == unknown);
     keymaps_release(&keymaps);
