@@ -510,7 +510,7 @@ void prompt_set_vi_command(bool wanted)
 {
     if (prompt.in_line) // readline begins every line in insert mode
         prompt.next_command = wanted;
-    else if (rl_editing_mode == 0 && wanted != prompt_vi_command())
+    else if (rl_editing_mode == 0 && rl_get_keymap() != (wanted ? vi_movement_keymap : vi_insertion_keymap))
         (wanted ? rl_vi_movement_mode : rl_vi_insertion_mode)(1, 0);
 }
 

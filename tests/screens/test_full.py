@@ -1919,6 +1919,12 @@ def test_vi_begins_in_insert_mode_behind_ctrl_c():
     s.keys("\x03", lambda t: t.text().endswith("(ins)>"))
     s.keys("\x1b", "(cmd)>")
     s.keys("\x03", lambda t: t.text().endswith("(ins)>"))  # and without a draft
+    s.keys("abc\x1b", "(cmd)> abc")
+    s.keys("Rx", "> abx")  # readline has a keymap of its own for that
+    s.keys("\x03", lambda t: t.text().endswith("(ins)>"))
+    s.keys("hello\x1b[D\x1b[D", "(ins)> hello")
+    s.keys("XYZ", "(ins)> helXYZlo")
+    s.keys("\x03", lambda t: t.text().endswith("(ins)>"))
     s.keys("go\r", "one")
     s.keys("abc\x1b", "(cmd)> abc")
     s.keys("\x03", lambda t: "Stopped" in t.text() and "(cmd)> abc" in t.text())
@@ -1930,7 +1936,11 @@ def test_vi_begins_in_insert_mode_behind_ctrl_c():
     t.until("(ins)You:")
     t.keys("abc\x1b", "(cmd)You: abc")
     t.keys("\x03", lambda t: t.text().rstrip().endswith("(ins)You:"))
-    t.keys("words\r", "Assistant: words")
+    t.keys("abc\x1b", "(cmd)You: abc")
+    t.keys("Rx", "You: abx")
+    t.keys("\x03", lambda t: t.text().rstrip().endswith("(ins)You:"))
+    t.keys("wor\x1b[Dds\x1b[C", lambda t: t.text().rstrip().endswith("(ins)You: wodsr"))
+    t.keys("\r", "Assistant: wodsr")
     t.send("\x04")
     same(t.finish(), 0)
 
