@@ -590,5 +590,9 @@ bool prompt_escape(void)
         prompt_cancel();
         return true;
     }
+    if (rl_editing_mode == 0 && !prompt_vi_command()) { // in replace mode readline would wait for the rest of a key
+        prompt_set_vi_command(true);
+        return true;
+    }
     return false;
 }

@@ -39,6 +39,6 @@ const char *vi_mode_words(void)
     if (rl_editing_mode != 0 || !shown || strcmp(shown, "on") != 0)
         return "";
     const char *words =
-        rl_variable_value(rl_get_keymap() == vi_insertion_keymap ? "vi-ins-mode-string" : "vi-cmd-mode-string");
+        rl_variable_value(rl_get_keymap() == vi_movement_keymap ? "vi-cmd-mode-string" : "vi-ins-mode-string");
     return words ? words : "";
 }

@@ -1890,6 +1890,22 @@ def test_vi_keys():
     leave(s)
 
 
+def test_esc_leaves_vis_replace_mode():
+    """And stops no answer by that."""
+    s = chat("turn\ntext one\nhang\n", env=environment(INPUTRC=vi_inputrc("vi-replace", SHOWS_MODE), **XTERM))
+    s.keys("go\r", "one")
+    s.keys("base text\x1b", "(cmd)> base text")
+    s.keys("0RXY", "(ins)> XYse text")  # as bash says it
+    s.keys("\x1b", "(cmd)> XYse text")
+    s.keys("x", "(cmd)> Xse text")
+    s.keys("u", "(cmd)> XYse text")
+    s.keys("u", "(cmd)> base text")
+    expect("Stopped" not in s.text(), s.text())
+    s.keys("\x1b", "Stopped")
+    s.send("\x03")
+    leave(s)
+
+
 def test_what_vi_does_again_waits_for_no_character():
     s = chat("turn\necho\n", env=environment(INPUTRC=vi_inputrc("vi-again"), **XTERM))
     s.keys("abc\x1b", "> abc")
