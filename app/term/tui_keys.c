@@ -490,6 +490,10 @@ void tui_interrupt(struct tui *tui)
         tui_take_queue_back(tui);
         return;
     }
+    if (tui->help_open) { // the draft below it stays as it is
+        tui->help_open = false;
+        return;
+    }
     prompt_set_vi_command(false); // as any line begins
     if (leave_edit(tui))
         return;

@@ -1776,8 +1776,17 @@ def test_a_page_leaves_the_draft_alone():
     s.keys("n", "match %d of" % ((now - 2) % count + 1))  # upwards is on, as in less
     s.keys("kN", "match %d of" % now)
     s.keys("q", lambda t: "> half a mess" in t.text() and "first part" in t.text())
-    s.keys("age\x1b", lambda t: IDLE in t.text() and "> half a message" in t.text())
+    s.keys("\x1bOP", "q closes")
+    s.keys("\x03", lambda t: "first part" not in t.text() and " help; q closes" in t.text() and IDLE in t.text())  # the answer
+    s.keys("\x03", lambda t: "> half a mess" in t.text() and "first part" in t.text() and "closes" not in t.text())  # the page
+    s.keys("age", "> half a message")
+    expect("history" not in s.text(), s.text())
     s.keys("\r", "you \u203a half a message")
+    s.until(IDLE)
+    s.keys("/keys\r", "q closes")
+    s.keys("\x03", lambda t: "half a message" in t.text() and "closes" not in t.text())
+    expect("leave" not in s.text(), s.text())
+    s.keys("\x03", "Ctrl-D or /quit to leave")
     leave(s)
 
 
