@@ -315,13 +315,14 @@ static void draw_status(struct tui *tui)
         return;
     tui_safe(model, sizeof model, tui->talk.info.name);
     struct transcript_matches matches = transcript_matches(tui_view(tui));
+    bool below = !transcript_shows_end(tui_view(tui));
     struct status_figures figures = {.doing = doing(tui),
                                      .progress = tui->progress,
                                      .model = tui->talk.state == TALK_LOADING ? NULL : model,
                                      .queued = (uint32_t)tui->n_queue,
-                                     .scrolled = !transcript_following(tui_view(tui)),
+                                     .scrolled = below,
                                      .percent = transcript_percent(tui_view(tui)),
-                                     .new_rows = transcript_new_rows(tui_view(tui)),
+                                     .new_rows = below ? transcript_new_rows(tui_view(tui)) : 0,
                                      .ascii = tui->ascii};
     double seconds = (double)(format_clock_ns() - tui->progress_since_ns) / 1e9;
     figures.seconds_left = -1;

@@ -58,6 +58,7 @@ void transcript_scroll(struct transcript *transcript, long rows); // > 0: toward
 void transcript_to_begin(struct transcript *transcript);
 void transcript_follow(struct transcript *transcript); // to the end, and along with it
 bool transcript_following(const struct transcript *transcript);
+bool transcript_shows_end(struct transcript *transcript); // also where it does not follow it, as a resize made room
 // Rows that were added below since the window was moved off the end.
 size_t transcript_new_rows(struct transcript *transcript);
 // Where the window's top is, in per cent of the text; 100 when following.

@@ -251,6 +251,12 @@ bool transcript_following(const struct transcript *transcript)
     return transcript->following;
 }
 
+bool transcript_shows_end(struct transcript *transcript)
+{
+    return transcript->following || !transcript->n_entries ||
+           compare(transcript_locate(transcript, transcript->top), end_top(transcript)) >= 0;
+}
+
 void transcript_scroll(struct transcript *transcript, long rows)
 {
     if (transcript->n_entries == 0 || (rows > 0 && transcript->following))

@@ -1873,6 +1873,17 @@ def test_no_colour_and_no_locale():
         leave(s)
 
 
+def test_the_row_says_no_place_where_a_resize_shows_all():
+    s = chat("turn\necho\n", columns=120, rows=40)
+    s.keys("/help\r", "at 0 %")
+    s.resize(120, 160)
+    s.until(lambda t: "Ctrl-L" in t.text() and "q closes" in t.text() and " %" not in t.text().split("q closes")[1])
+    s.resize(120, 40)
+    s.until("at 0 %")
+    s.keys("q", IDLE)
+    leave(s)
+
+
 def test_a_resize_storm():
     s = chat(STORY)
     answered(s)

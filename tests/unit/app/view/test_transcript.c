@@ -247,6 +247,28 @@ static void a_resize_keeps_the_line(struct harness *t)
     transcript_free(transcript);
 }
 
+// Back at the size before, the window is where it was.
+static void a_resize_shows_the_end(struct harness *t)
+{
+    struct transcript *transcript = transcript_new(true);
+    CHECK(t, transcript_shows_end(transcript));
+    say_lines(transcript, 10);
+    screen(transcript, 3, 20);
+    CHECK(t, transcript_shows_end(transcript));
+    transcript_scroll(transcript, -4);
+    CHECK_STR(t, screen(transcript, 3, 20), "line 4\nline 5\nline 6");
+    CHECK(t, !transcript_shows_end(transcript));
+    screen(transcript, 6, 20);
+    CHECK(t, !transcript_shows_end(transcript));
+    CHECK_STR(t, screen(transcript, 7, 20), "line 4\nline 5\nline 6\nline 7\nline 8\nline 9\nline 10");
+    CHECK(t, transcript_shows_end(transcript) && !transcript_following(transcript));
+    screen(transcript, 20, 20);
+    CHECK(t, transcript_shows_end(transcript));
+    CHECK_STR(t, screen(transcript, 3, 20), "line 4\nline 5\nline 6");
+    CHECK(t, !transcript_shows_end(transcript));
+    transcript_free(transcript);
+}
+
 static void thinking_folds(struct harness *t)
 {
     struct transcript *transcript = transcript_new(true);
@@ -462,6 +484,7 @@ int main(int argc, char **argv)
         TEST(text_is_made_safe),
         TEST(scrolling),
         TEST(a_resize_keeps_the_line),
+        TEST(a_resize_shows_the_end),
         TEST(thinking_folds),
         TEST(folding_moves_the_window),
         TEST(a_fence_is_known_late),
