@@ -610,6 +610,7 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
     }
     bool again = chat->again;
     int64_t left = result->reason == STOP_CONTEXT_FULL ? chat->left - 1 : PART_NONE;
+    bool otherwise = begins_otherwise(chat); // what it says may have been said behind that beginning, too, before
     chat->again = false;
     chat->left = 0;
     if (again && result->n_prompt_ends)
@@ -626,7 +627,7 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
     if (stays) {
         chat->undid = false;
         bytes_release(&chat->unsent);
-        return fine;
+        return fine && (!otherwise || chat_find_same(chat));
     }
     if (!result->kept) {
         if (!result->instead.count && left == PART_NONE)
@@ -653,7 +654,7 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
     last->made = result->made;
     last->number = last->said = (int64_t)chat->asked + (int64_t)result->n_prompt_ends;
     last->after = chat->turns[chat->n_turns - 2].number;
-    return true;
+    return !otherwise || chat_find_same(chat);
 }
 
 size_t chat_undo(struct chat *chat, size_t n)

@@ -1650,6 +1650,16 @@ def fed_as(session, lines, *options):
     return [message["ids"] for message in messages[:-1]]
 
 
+def test_a_beginning_that_was_there_before_is_that_one():
+    """Its tree is what the next process has of it, message by message, by the same numbers."""
+    typed = "One\n/system S1\nTwo\n/system -\nThree\n/tree\n"
+    model = ["--plain", "--model", DEMO, "--device", "ref", "--temp", "0", "--max-tokens", "2", "--session", "beginning"]
+    said = run(model, typed.encode()).stdout.decode()
+    tree = run(["sessions", "tree", "beginning"]).stdout.decode()
+    same(tree.count("You: One\n"), 2)  # behind S1, and behind nothing
+    expect(tree in said, (tree, said))
+
+
 def test_rows_are_of_the_settings_too_that_made_them():
     """The same tensors with another rope make other rows: of a package, too, whose manifest has sums of files alone."""
     model = shutil.copytree(DEMO, os.path.join(SCRATCH, "another-rope"))
