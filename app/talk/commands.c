@@ -96,9 +96,34 @@ bool commands_is_open(const char *typed, size_t length)
     return open;
 }
 
+bool commands_is_shell(const char *typed, size_t length)
+{
+    return length > 1 && typed[0] == '!' && !memchr(typed, '\n', length);
+}
+
+// Is it something else than a message as it stands?
+static bool is_special(const char *typed, size_t length)
+{
+    bool open;
+    while (*typed == '\\') {
+        typed++;
+        length--;
+    }
+    return commands_is_shell(typed, length) || quoted(typed, length, &open).kind != LINE_UNKNOWN || open ||
+           typed[strspn(typed, " \t\r\n")] == '/';
+}
+
+bool commands_quote(struct bytes *typed, const char *text, size_t length)
+{
+    bool slash = *text == '/', special = !slash && is_special(text, length);
+    return bytes_append(typed, slash ? "/" : "\\", slash || special) && bytes_append(typed, text, length);
+}
+
 struct line commands_parse(const char *typed, size_t typed_length)
 {
     bool open;
+    if (*typed == '\\' && is_special(typed, typed_length))
+        return message(typed + 1, typed_length - 1);
     struct line between = quoted(typed, typed_length, &open);
     if (between.kind != LINE_UNKNOWN)
         return between;

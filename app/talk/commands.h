@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "app/util/files.h"
+
 struct talk;
 
 enum line_kind {
@@ -53,9 +55,14 @@ const struct command_row *commands_find(const char *name, size_t length); // by 
 bool commands_is_open(const char *typed, size_t length);
 // What stands between three quotes is a message, without a newline next to them.
 // A line that begins with / is a command, with // a message that begins with /; what has spaces before // is sent as it
-// is, as a comment of a program that is further in. Newlines at a message's end are no part of it.
+// is, as a comment of a program that is further in. A \ before what would be something else than a message, or before a
+// \ before such a thing, is no part of it. Newlines at a message's end are no part of it.
 // typed[length] is 0; zeros before that are the message's.
 struct line commands_parse(const char *typed, size_t length);
+// A line that begins with !, which the full screen has the shell run. Of several lines it is a message.
+bool commands_is_shell(const char *typed, size_t length);
+// Appends what is typed to send that very text, where nobody typed it. text[length] is 0. False: no memory.
+bool commands_quote(struct bytes *typed, const char *text, size_t length);
 // Writes all commands, or those whose name or explanation contains `wanted`. Returns how many.
 size_t commands_help(FILE *out, const char *wanted);
 void commands_dump(FILE *out); // for moechat(1)

@@ -213,8 +213,11 @@ static void edit_unsent(struct talk *talk)
 static void begin_edit(struct talk *talk, const struct bytes *message, size_t n)
 {
     struct bytes draft = {0};
-    bool slash = message->length && message->data[0] == '/'; // else it would be a command
-    if (!bytes_append(&draft, "/", slash) || !bytes_append(&draft, message->data, message->length)) {
+    const char *text = message->length ? message->data : "";
+    bool fine = commands_quote(&draft, text, message->length), nul = memchr(text, 0, message->length);
+    for (size_t i = 0; nul && fine && i < draft.length; i++)
+        draft.data[i] = draft.data[i] ? draft.data[i] : '\n';
+    if (!fine) {
         talk_fail(talk, "out of memory");
     } else if (!talk->face->draft || !talk->face->draft(talk->self, draft.data)) {
         talk_refuse(talk, "/edit takes the new text here: /edit %zu TEXT.", n + (talk->chat.unsent.data != NULL));
@@ -222,6 +225,8 @@ static void begin_edit(struct talk *talk, const struct bytes *message, size_t n)
         bytes_release(&talk->edited);
         talk->edited = draft;
         draft = (struct bytes){0};
+        if (nul)
+            talk_say_for_now(talk, "Its NUL bytes became newlines.");
         if (n)
             edit_said(talk, n);
         else

@@ -33,7 +33,7 @@ static bool finds_room(const struct tui *tui, const char *text)
 {
     struct line line = commands_parse(text, strlen(text));
     bool fills_draft = talk_fills_draft(text, strlen(text)) && tui->talk.state != TALK_BUSY;
-    return tui->talk.state == TALK_IDLE || tui->n_queue < TUI_QUEUE || (text[0] == '!' && text[1]) ||
+    return tui->talk.state == TALK_IDLE || tui->n_queue < TUI_QUEUE || commands_is_shell(text, strlen(text)) ||
            (line.kind == LINE_COMMAND && (commands_meanwhile(&line) || fills_draft));
 }
 
@@ -159,7 +159,7 @@ static bool goes_on(struct tui *tui, const char *line)
         bytes_release(&longer);
         return true;
     }
-    if (line[0] != '!' || !line[1])
+    if (!commands_is_shell(line, strlen(line)))
         return false;
     bool consents = term_clock_ms() > tui->shell_told_ms + INPUT_BURST_MS; // what came with the line answers nothing
     if (tui->shell_told && consents)
@@ -209,7 +209,7 @@ static void take_line(struct tui *tui, const char *text)
     tui->help_open = tui->help_open && tui->burst.of_line; // nobody has seen it yet
     tui->burst.of_line = true;
     transcript_follow(tui->chat);
-    if (line[0] == '!' && line[1])
+    if (commands_is_shell(line, strlen(line)))
         tui_shell(tui, line + 1);
     else if (tui->talk.state == TALK_IDLE)
         submit(tui, line, strlen(line));

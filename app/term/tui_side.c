@@ -113,6 +113,20 @@ static size_t take_text(struct tui *tui, struct bytes *text)
     return length;
 }
 
+// The same of what nobody typed, and Enter sends: it is no command.
+static size_t take_output(struct tui *tui, struct bytes *text)
+{
+    struct bytes typed = {0};
+    size_t length = tidy_text(tui, text);
+    bool fine = !length || commands_quote(&typed, text->data, length);
+    prompt_replace(fine && length ? typed.data : "");
+    if (!fine)
+        tui_notice(tui, "no memory for what the command printed");
+    bytes_release(&typed);
+    bytes_release(text);
+    return length;
+}
+
 static const char *history_words(bool kept)
 {
     return kept ? "the history" : "this chat's history";
@@ -277,7 +291,7 @@ void tui_shell(struct tui *tui, const char *command)
                    WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
     if (status < 0)
         bytes_release(&text);
-    else if (!take_text(tui, &text) && status == 0)
+    else if (!take_output(tui, &text) && status == 0)
         tui_notice(tui, "the command printed nothing");
 }
 

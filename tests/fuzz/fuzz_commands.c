@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Any line that is typed: what the parsers point at lies within it, a known command is never a message, and what Tab
-// offers begins with what is there, or is a session's name that holds it.
+// Any line that is typed: what the parsers point at lies within it, a known command is never a message, any text can be
+// typed as one, and what Tab offers begins with what is there, or is a session's name that holds it.
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +34,22 @@ static void check_candidates(const char *line, size_t point)
     candidates_release(&found);
 }
 
+// What nobody typed is sent as that very text, but for newlines at its end, if there is something to send.
+static void check_quoted(const char *text, size_t length)
+{
+    struct bytes typed = {0};
+    if (!commands_quote(&typed, text, length) || commands_is_shell(typed.data, typed.length))
+        abort();
+    struct line back = commands_parse(typed.data, typed.length);
+    bool blank = strspn(text, " \t\r\n") == length;
+    while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r'))
+        length--;
+    if (back.kind != (blank ? LINE_EMPTY : LINE_MESSAGE) ||
+        (!blank && (back.length != length || memcmp(back.text, text, length) != 0)))
+        abort();
+    bytes_release(&typed);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *line = malloc(size + 1);
@@ -53,6 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (commands_file(&parsed, &path, &words) && (path.text < parsed.text || words.text < path.text + path.length ||
                                                   words.text + words.length > parsed.text + parsed.length))
         abort();
+    if (size)
+        check_quoted(line, size);
     size_t count;
     commands_count(line, 1, &count);
     if (strncmp(line, "/export", 7) != 0 && strncmp(line, "/file", 5) != 0) // which reads folders

@@ -1505,6 +1505,28 @@ def test_an_unmarked_paste_runs_nothing():
     leave(s)
 
 
+def test_what_nobody_typed_is_no_command():
+    """Neither what /edit brings, nor what a command printed, nor lines that were pasted: Enter sends it as it is."""
+    mark, note, out = (os.path.join(SCRATCH, name) for name in ("ran", "note", "said.json"))
+    for text in ("!touch %s" % mark, "!note to all\ntouch %s\nthanks" % mark, '"""q', "/export md %s" % mark):
+        with open(note, "w") as file:
+            file.write(text)
+        s = chat(ECHO_TURN * 3, columns=120)
+        s.keys("!true\r", "Enter once more runs this")
+        s.keys("\r", "the command printed nothing")
+        ways = ["!cat %s\r" % note, "/edit\r"] + ["\x1b[200~%s\x1b[201~" % text] * ("\n" in text)
+        last = text.split("\n")[-1]
+        for way in ways:
+            s.keys(way, lambda t: last in t.text().split("\n>")[-1])  # it is the draft
+            s.keys("\r", lambda t: last not in t.text().split("\n>")[-1])
+        s.keys("/export json %s\r" % out, "Wrote")
+        leave(s)
+        with open(out) as file:
+            said = [message["text"] for message in json.load(file)["messages"] if message["role"] == "user"]
+        os.unlink(out)
+        same((os.path.exists(mark), said), (False, [text] * (len(ways) - 1)))  # /edit's is in the place of the first
+
+
 def test_esc_leaves_an_edit():
     s = after_two_answers()
     before = s.text().split(IDLE)[0].rstrip()

@@ -73,6 +73,38 @@ static void tells_messages_from_commands(struct harness *t)
 }
 
 // What shows beside the conversation need not wait for the answer under way.
+// What /edit and a command's output put where messages are typed is sent as that very text.
+static void any_text_can_be_typed(struct harness *t)
+{
+    static const struct {
+        const char *text, *typed;
+    } cases[] = {
+        {"hello", "hello"},
+        {"/help", "//help"},
+        {"//x", "///x"},
+        {" /help", "\\ /help"},
+        {"!ls", "\\!ls"},
+        {"!", "!"},
+        {"!note\ntouch x", "!note\ntouch x"}, // of several lines it is no command of the shell
+        {"\\!ls", "\\\\!ls"},
+        {"\\frac{1}{2}", "\\frac{1}{2}"},
+        {"\"\"\"Docstring.\"\"\"\nx = \"\"\"y\"\"\"", "\\\"\"\"Docstring.\"\"\"\nx = \"\"\"y\"\"\""},
+        {"\"\"\"q", "\\\"\"\"q"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct bytes typed = {0};
+        CHECK(t, commands_quote(&typed, cases[i].text, strlen(cases[i].text)));
+        CHECK_STR(t, typed.data, cases[i].typed);
+        struct line line = commands_parse(typed.data, typed.length);
+        CHECK_EQ(t, line.kind, LINE_MESSAGE);
+        CHECK_STR(t, line.text, cases[i].text);
+        CHECK_EQ(t, line.length, strlen(cases[i].text));
+        CHECK(t, !commands_is_shell(typed.data, typed.length) && !commands_is_open(typed.data, typed.length));
+        bytes_release(&typed);
+    }
+    CHECK(t, commands_is_shell("!ls", 3));
+}
+
 static void some_need_not_wait(struct harness *t)
 {
     static const struct {
@@ -263,6 +295,7 @@ int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(quotes_are_open_until_they_close),
                                                 TEST(tells_messages_from_commands),
+                                                TEST(any_text_can_be_typed),
                                                 TEST(some_need_not_wait),
                                                 TEST(names_are_not_taken_twice),
                                                 TEST(slips_are_told),
