@@ -171,10 +171,16 @@ bool chat_waits(const struct chat *chat)
     return last && !last->end && turn_parts_end_with(&chat->tried, last->number);
 }
 
+// And what it is to be fed behind is as it was when its ids were made.
+static bool waits_as_it_is(const struct chat *chat)
+{
+    return chat_waits(chat) && !chat_system_waits(chat);
+}
+
 uint32_t chat_tokens(const struct chat *chat)
 {
     uint32_t tokens = chat_position(chat);
-    for (size_t i = chat_waits(chat) ? first_unfed(chat) : chat->n_turns; i < chat->n_turns; i++)
+    for (size_t i = waits_as_it_is(chat) ? first_unfed(chat) : chat->n_turns; i < chat->n_turns; i++)
         tokens += (uint32_t)chat->turns[i].ids.count;
     return tokens;
 }
@@ -182,7 +188,7 @@ uint32_t chat_tokens(const struct chat *chat)
 uint32_t chat_answered(const struct chat *chat)
 {
     const struct chat_turn *last = chat->n_turns ? &chat->turns[chat->n_turns - 1] : NULL;
-    bool counted = last && last->role == TOK_USER && (last->end || chat_waits(chat));
+    bool counted = last && last->role == TOK_USER && (last->end || waits_as_it_is(chat));
     return chat_tokens(chat) - (counted ? (uint32_t)last->ids.count : 0);
 }
 
@@ -672,7 +678,7 @@ size_t chat_undo(struct chat *chat, size_t n)
             left = i - 1;
             taken++;
         }
-    bool known = chat_waits(chat) && !chat_system_waits(chat);
+    bool known = waits_as_it_is(chat);
     chat_cut(chat, left);
     if (known) // what was to be fed with that message has its ids
         chat_count_fed(chat);

@@ -262,7 +262,8 @@ static void print_stats(struct talk *talk, FILE *out)
                           .sum = known ? figures.sums[FIGURES_CONVERSATION] : NULL,
                           .context_used = talk_context_used(talk, &figures),
                           .context_then = talk->state == TALK_ANSWERING ? 0 : chat_tokens(&talk->chat),
-                          .messages = chat_messages(&talk->chat),
+                          .messages = talk->state == TALK_ANSWERING ? talk->chat.n_turns // the system's is sent, too
+                                                                    : chat_messages(&talk->chat),
                           .to_read_anew =
                               talk->state == TALK_IDLE && chat_exchanges(&talk->chat) && !chat_tokens(&talk->chat),
                           .process = process_reads_now(),

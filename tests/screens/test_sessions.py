@@ -531,6 +531,28 @@ def test_stats_and_sessions_count_the_same_messages():
             same(run(["sessions", "rm", "sum"]).returncode, 0)
 
 
+def test_a_system_message_behind_one_that_waits_is_in_each_figure():
+    s = Screen(["--session", "behind-waiting"] + script("turn\necho\nturn\nprefill 60000\nturn\nprefill 60000\nturn\necho\n"), columns=120, rows=110)
+    s.until("Type /help")
+    s.keys("hello\r", "tokens/s)")
+    s.keys("go on\r", "reading prompt")
+    s.keys("\x1b", "Stopped before the answer; the message stays")
+    s.keys("/stats\r", "context          15 of 4096 tokens (23 with the message that waits), 3 messages")
+    s.keys("/system new\r", "with your next message the whole conversation is read again")
+    anew = "context          0 of 4096 tokens, %d messages; your next message reads everything again"
+    for keys, words, messages in (("", "", 3), ("/undo\r", "Took back 1", 2), ("/redo\r", "you \u203a go on", 3)):
+        s.keys(keys, words)
+        time.sleep(0.3)  # what follows is done while the worker is busy, or behind that
+        s.keys("/stats\r", lambda t: t.text().split("/stats\n")[-1].count(anew % messages) and " context 0 of 4096 " in t.text())
+    s.keys("/retry\r", "reading prompt")
+    s.keys("/stats\r", " tokens, 4 messages\n")  # with the system's, which is sent with it
+    found = [s for s in json.loads(run(["sessions", "list", "--json"]).stdout)["sessions"] if s["name"] == "behind-waiting"][0]
+    same(found["message_count"], 4)
+    s.keys("q\x1b", "Stopped")
+    s.send("\x04")
+    same(s.finish(), 0)
+
+
 def test_a_system_message_that_nobody_spoke_behind_goes_along():
     """So it is no branch, in no list; and is not left behind either where the chat was another."""
     for again in (False, True):
