@@ -7,7 +7,7 @@
 #include "engine/files/package.h"
 #include "engine/moe.h"
 
-enum { BESIDE_BYTES = 64 << 20 }; // what tokenizers are read up to
+enum { BESIDE_BYTES = 64 << 20 /* what tokenizers are read up to */, BESIDE_PIECE = 1 << 20 };
 
 struct beside_file {
     int fd; // -1: nothing to copy, as it is not there, or is no regular file
@@ -19,6 +19,17 @@ struct beside_file {
 // rest as file_open, and what Git LFS has left in its place is MOE_NOT_FOUND: a package without it would be another
 // model's.
 int beside_open(const char *folder, const char *name, struct beside_file *file, struct moe_err *err);
+
+// One that is copied as it is, in pieces, as writer_chunks asks for them.
+struct beside_copy {
+    int fd;
+    const char *path;
+    uint64_t bytes;
+};
+uint64_t beside_offset(const void *copy, uint64_t piece);
+int beside_produce(const void *copy, uint64_t piece, void *buffer, struct moe_err *err);
+// Is this its SHA-256 now? On 0 *is says so.
+int beside_sum_is(const struct beside_copy *copy, const char sha256[65], bool *is, struct moe_err *err);
 
 // Their names, the tokenizer's file and what goes with it; NULL ends them.
 extern const char *const beside_names[];

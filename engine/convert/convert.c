@@ -342,8 +342,7 @@ static int make_pieces(struct resident_chunks *r, struct moe_err *err)
 
 // ---- Files
 
-// Writes a file unless the journal has it.
-static int write_file(struct conversion *c, const char *file, const struct writer_chunks *chunks)
+static int write_anew(struct conversion *c, const char *file, const struct writer_chunks *chunks)
 {
     struct journal_file entry = {.bytes = chunks->offset(chunks->context, chunks->count)};
     const struct writer_options options = {.threads = c->threads,
@@ -355,8 +354,6 @@ static int write_file(struct conversion *c, const char *file, const struct write
                                            .context = c};
     char path[MAX_PATH + 100];
     const struct journal_file *whole = journal_find(&c->journal, file);
-    if (whole && whole->bytes == entry.bytes)
-        return MOE_OK;
     snprintf(path, sizeof path, "%s/%s", c->partial, file);
     if (whole && whole->consuming) // to write it again would be to lose it
         return moe_fail_file(c->err, MOE_FORMAT, path, 0,
@@ -365,6 +362,14 @@ static int write_file(struct conversion *c, const char *file, const struct write
     snprintf(entry.file, sizeof entry.file, "%s", file);
     int code = writer_run(path, chunks, &options, entry.sha256, c->err);
     return code ? code : journal_add(&c->journal, &entry, c->err);
+}
+
+// Writes a file unless the journal has it.
+static int write_file(struct conversion *c, const char *file, const struct writer_chunks *chunks)
+{
+    const struct journal_file *whole = journal_find(&c->journal, file);
+    bool there = whole && whole->bytes == chunks->offset(chunks->context, chunks->count);
+    return there ? MOE_OK : write_anew(c, file, chunks);
 }
 
 static int write_resident(struct conversion *c)
@@ -397,26 +402,12 @@ static int write_layer(struct conversion *c, uint32_t layer)
     return write_file(c, file, &chunks);
 }
 
-// A small file that is copied as it is.
-struct copied_file {
-    int fd;
-    const char *path;
-    uint64_t bytes;
-};
-
-static uint64_t copied_offset(const void *context, uint64_t chunk)
+// Has an earlier run copied it as it is now? No key has what lies beside the weights, and it may have been corrected.
+static int is_copied(struct conversion *c, const char *name, const struct beside_copy *file, bool *copied)
 {
-    uint64_t bytes = ((const struct copied_file *)context)->bytes;
-    uint64_t offset = chunk * PIECE_BYTES;
-    return offset < bytes ? offset : bytes;
-}
-
-static int produce_copy(const void *context, uint64_t chunk, void *buffer, struct moe_err *err)
-{
-    const struct copied_file *file = context;
-    uint64_t offset = copied_offset(file, chunk);
-    const struct file_range range = {file->fd, file->path, offset, (size_t)(copied_offset(file, chunk + 1) - offset)};
-    return file_read(&range, buffer, err);
+    const struct journal_file *whole = journal_find(&c->journal, name);
+    *copied = false;
+    return whole && whole->bytes == file->bytes ? beside_sum_is(file, whole->sha256, copied, c->err) : MOE_OK;
 }
 
 static int copy_beside(struct conversion *c, const char *name)
@@ -428,13 +419,17 @@ static int copy_beside(struct conversion *c, const char *name)
     if (code || beside.fd < 0)
         return code;
     snprintf(path + strlen(path), 300, "/%s", name);
-    const struct copied_file file = {.fd = beside.fd, .path = path, .bytes = beside.bytes};
-    const struct writer_chunks chunks = {.count = (file.bytes + PIECE_BYTES - 1) / PIECE_BYTES,
-                                         .most_bytes = PIECE_BYTES,
-                                         .offset = copied_offset,
-                                         .produce = produce_copy,
+    const struct beside_copy file = {.fd = beside.fd, .path = path, .bytes = beside.bytes};
+    const struct writer_chunks chunks = {.count = (file.bytes + BESIDE_PIECE - 1) / BESIDE_PIECE,
+                                         .most_bytes = BESIDE_PIECE,
+                                         .offset = beside_offset,
+                                         .produce = beside_produce,
                                          .context = &file};
-    code = file.bytes ? write_file(c, name, &chunks) : MOE_OK;
+    bool copied = !file.bytes;
+    if (file.bytes)
+        code = is_copied(c, name, &file, &copied);
+    if (!code && !copied)
+        code = write_anew(c, name, &chunks);
     close(file.fd);
     return code;
 }

@@ -34,6 +34,11 @@ static int append(struct journal *j, const char *line, struct moe_err *err)
 
 static int remember(struct journal *j, const struct journal_file *entry, struct moe_err *err)
 {
+    for (size_t i = 0; i < j->count; i++)
+        if (strcmp(j->entries[i].file, entry->file) == 0) { // it was written once more
+            j->entries[i] = *entry;
+            return MOE_OK;
+        }
     struct journal_file *more = realloc(j->entries, (j->count + 1) * sizeof *more);
     if (!more)
         return moe_fail_file(err, MOE_NO_MEMORY, j->path, 0, "no memory for its lines");

@@ -105,6 +105,36 @@ static void stopped_it_goes_on(struct harness *t)
     }
 }
 
+// What lies beside the weights may have been corrected since the run before; no key has it.
+static void what_lies_beside_is_as_it_is_now(struct harness *t)
+{
+    struct moe_err err;
+    struct disturbance all = {.writes = 0};
+    struct moe_convert_options options = disturbed(&all);
+    make_source(PACKAGE_A);
+    clear();
+    CHECK_EQ(t, convert(source, &options, &err), 0);
+    for (int again = 0; again < 2; again++) {
+        clear();
+        make_source(PACKAGE_A);
+        struct disturbance d = {.check_at = all.checks - 2};
+        options = disturbed(&d);
+        CHECK_EQ(t, convert(source, &options, &err), MOE_CANCELLED);
+        made_text(source, "tokenizer.model", "not a real two"); // as long as it was
+        if (again) {
+            options = disturbed(&(struct disturbance){.check_at = 4});
+            CHECK_EQ(t, convert(source, &options, &err), MOE_CANCELLED);
+        }
+        struct disturbance rest = {.writes = 0};
+        options = disturbed(&rest);
+        CHECK_EQ(t, convert(source, &options, &err), 0);
+        CHECK(t, same_file(source, target, "tokenizer.model"));
+        CHECK(t, rest.writes < all.writes); // the weights are not written again
+        struct moe_description about;
+        CHECK_EQ(t, moe_inspect(target, &about, NULL), 0);
+    }
+}
+
 static void killed_it_goes_on(struct harness *t)
 {
     make_undisturbed(t, FP8);
@@ -582,6 +612,7 @@ int main(int argc, char **argv)
         TEST(any_name_will_do),
         TEST(stopped_it_goes_on),
         TEST(killed_it_goes_on),
+        TEST(what_lies_beside_is_as_it_is_now),
         TEST(torn_journals_are_understood),
         TEST(a_file_that_lost_its_end_is_made_again),
         TEST(another_conversion_is_not_mixed_in),
