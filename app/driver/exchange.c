@@ -164,14 +164,22 @@ static void note_message(struct exchange *exchange, const struct turn *turn, str
     result->n_same = encoded ? turn_same(turn, saved, result) : 0;
     result->instead = turn->instead;
     result->noted = encoded && turn_has_room(turn, result);
-    if (saved && turn->again && code == 0)
-        keeper_leave_answer(exchange->keeper, turn->position);
     if (saved && result->noted) {
         steps_begin_saving(exchange->steps);
         keeper_save_message(exchange->keeper, turn, result);
         steps_end_saving(exchange->steps);
         tell_unsaved(exchange);
     }
+}
+
+// Before that, of another answer to the message that ends at token `end` (0: it is none): the one that it had is taken
+// back whatever becomes of the turn, unless that has no room. Is the message the end of what is to be saved?
+static bool leave_answer(struct exchange *exchange, uint32_t end, int code)
+{
+    bool leaves = end && code != MOE_CONTEXT_FULL && exchange->keeper->saved;
+    if (leaves)
+        keeper_leave_answer(exchange->keeper, end);
+    return leaves;
 }
 
 // What need not be computed. Of a conversation that the context has no room for the session may have more.
@@ -195,6 +203,7 @@ void exchange_take(struct exchange *exchange, struct turn *turn)
     exchange->answer.began_ns = format_clock_ns();
     exchange->answer.serial++;
     ops->resume(self);
+    uint32_t end = turn->again ? turn->position + (uint32_t)turn->known.count : 0;
     int code = turn_reopen(turn, exchange->backend, &result->err);
     uint32_t stopped_from = timeline_part_from(exchange->timeline, turn->position);
     result->asked = format_unix_time();
@@ -209,6 +218,7 @@ void exchange_take(struct exchange *exchange, struct turn *turn)
         steps_begin_turn(exchange->steps, exchange->answer.began_ns); // encoding is part of it
     else
         steps_refuse_turn(exchange->steps);
+    bool left = leave_answer(exchange, end, code);
     note_message(exchange, turn, result, code);
     result->cached_tokens = count_cached(exchange, turn, result);
     uint32_t unread = timeline_unread(exchange->timeline);
@@ -241,11 +251,12 @@ void exchange_take(struct exchange *exchange, struct turn *turn)
     uint32_t context = result->context_used;
     // First, as feeding the rest may take seconds where experts come from a disk: what was shown outlives the process.
     bool kept = result->kept, saved = false;
-    if (kept && exchange->keeper->saved) {
-        steps_begin_saving(exchange->steps);
+    steps_begin_saving(exchange->steps);
+    if (kept && exchange->keeper->saved)
         saved = keeper_save_answer(exchange->keeper, turn, result);
-        steps_end_saving(exchange->steps);
-    }
+    else if (left)
+        keeper_save_left(exchange->keeper);
+    steps_end_saving(exchange->steps);
     ops->resume(self); // before the face knows: what it cancels from then on is the next turn
     result->news_follow = exchange->keeper->saved != NULL;
     struct event event = {.kind = EVENT_DONE, .result = result};
@@ -262,8 +273,7 @@ void exchange_take(struct exchange *exchange, struct turn *turn)
     // What fails here fails again, and is reported, when the next turn begins.
     if (saved)
         keeper_commit(exchange->keeper);
-    else if (exchange->keeper->saved &&
-             (exchange->keeper->unsaved || (begins && turn->again))) // the old answer is no end
+    else if (exchange->keeper->saved && exchange->keeper->unsaved)
         keeper_save_text(exchange->keeper);
     if (exchange->keeper->saved)
         keeper_end_turn(exchange->keeper);

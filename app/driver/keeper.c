@@ -124,7 +124,7 @@ static bool make_message(struct keeper *keeper, const struct turn *turn, const s
            fill_part(keeper, part, result->prompt.ids + begin, result->prompt_ends[i] - begin);
 }
 
-// The answer's text before its rows. Should it fail, what comes with the rows tries again, and says so.
+// The text before what ends the turn. Should it fail, that tries again, and says so.
 static void save_text_first(struct keeper *keeper)
 {
     struct store_error error;
@@ -202,6 +202,11 @@ void keeper_leave_answer(struct keeper *keeper, uint32_t position)
     const struct manifest *manifest = saved_manifest(keeper->saved);
     keeper->waits = manifest_tokens(manifest) == position && manifest_unanswered(manifest);
     saved_cut_for_answer(keeper->saved, position);
+}
+
+void keeper_save_left(struct keeper *keeper)
+{
+    save_text_first(keeper);
 }
 
 void keeper_save_read(struct keeper *keeper)

@@ -606,6 +606,97 @@ static void say(struct harness *t, struct worker *worker, struct chat *chat, con
     event_release(&event);
 }
 
+// An engine that takes its time with what an answer leaves, so that what is sent then has not begun, and fails to read
+// a message or to begin an answer where it is told to.
+static struct {
+    int (*encode)(void *self, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
+                  struct moe_err *err);
+    int (*start_sampling)(void *self, const struct sampling *sampling, struct moe_err *err);
+    atomic_bool no_encode, no_start;
+} fails;
+
+static int encode_or_fail(void *self, const struct backend_prompt *prompt, struct tok_ids *ids, size_t *ends,
+                          struct moe_err *err)
+{
+    return atomic_load(&fails.no_encode) ? backend_fail(err, MOE_NO_MEMORY, "no memory")
+                                         : fails.encode(self, prompt, ids, ends, err);
+}
+
+static int start_or_fail(void *self, const struct sampling *sampling, struct moe_err *err)
+{
+    return atomic_load(&fails.no_start) ? backend_fail(err, MOE_NO_MEMORY, "no memory")
+                                        : fails.start_sampling(self, sampling, err);
+}
+
+static void make_failing(struct backend *backend)
+{
+    make_slow(backend);
+    fails.encode = slow.ops.encode;
+    fails.start_sampling = slow.ops.start_sampling;
+    slow.ops.encode = encode_or_fail;
+    slow.ops.start_sampling = start_or_fail;
+}
+
+// Another answer whose turn is stopped before it begins, or fails: as in the chat the message is the last one then, and
+// the answer that it had a branch; that is on the disk when it is told, and one may be killed.
+static void an_answer_that_is_taken_back_is_a_branch(struct harness *t)
+{
+    enum { STOPPED, NOT_ENCODED, NOT_STARTED, UNSAVED, N };
+    for (int how = 0; how < N; how++) {
+        char root[64];
+        struct store store = rig_store(root);
+        struct saved_content content;
+        struct store_error error;
+        struct session_news news;
+        struct chat chat = {.next_number = 0};
+        struct event event = {0};
+        struct worker *worker = start_changed(t, "turn\ntext one two\nturn\ntext three\n", make_failing);
+        await_ready(t, worker);
+        if (how != UNSAVED)
+            save_from_now_on(t, worker, &store);
+        say(t, worker, &chat, "hi", false);
+        atomic_store(&fails.no_encode, how == NOT_ENCODED);
+        atomic_store(&fails.no_start, how == NOT_STARTED);
+        worker_send(worker, chat_again(&chat));
+        if (how == STOPPED || how == UNSAVED)
+            worker_cancel(worker);
+        atomic_store(&slow.holds, false);
+        while (next_event(worker, &event) && event.kind != EVENT_DONE)
+            event_release(&event);
+        CHECK(t, !event.result->kept);
+        CHECK_EQ(t, event.result->reason, how == STOPPED || how == UNSAVED ? STOP_CANCELLED : STOP_ERROR);
+        CHECK(t, chat_accept(&chat, event.result, &event.result->text));
+        CHECK(t, chat.n_turns == 1 && chat.n_others == 1);
+        event_release(&event);
+        if (how != UNSAVED) {
+            CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
+            CHECK(t, content.n_parts == 1 && content.n_others == 1);
+            CHECK_EQ(t, manifest_tokens(&content.manifest), chat_position(&chat));
+            saved_content_release(&content);
+        }
+        atomic_store(&fails.no_encode, false);
+        atomic_store(&fails.no_start, false);
+        worker_send(worker, chat_again(&chat)); // and it goes on
+        while (next_event(worker, &event) && event.kind != EVENT_DONE)
+            event_release(&event);
+        CHECK(t, event.result->kept && chat_accept(&chat, event.result, &event.result->text));
+        event_release(&event);
+        CHECK_EQ(t, worker_finish_session(worker, &news) && !*news.text && !news.failed, true);
+        if (how != UNSAVED) {
+            CHECK_EQ(t, saved_read(&store, "talk", &content, &error), STORE_OK);
+            if (CHECK(t, content.n_parts == 2 && content.n_others == 1)) {
+                CHECK_STR(t, content.parts[1].text.data, "three");
+                CHECK_STR(t, content.others[0].text.data, "one two");
+            }
+            CHECK_EQ(t, manifest_rows(&content.manifest), manifest_tokens(&content.manifest));
+            saved_content_release(&content);
+        }
+        chat_release(&chat);
+        worker_free(worker);
+        rig_clean(root);
+    }
+}
+
 // What is fed anew together with a message, all behind a new system message or an answer without its thinking, is on
 // the disk once, however often the message is stopped, sent again or replaced: what branches begin with they share.
 static void what_is_fed_anew_is_saved_once(struct harness *t)
@@ -674,6 +765,7 @@ int main(int argc, char **argv)
         TEST(logits_come_from_the_disk),
         TEST(what_is_fed_otherwise_is_forgotten),
         TEST(what_waits_is_read_once),
+        TEST(an_answer_that_is_taken_back_is_a_branch),
         TEST(what_is_fed_anew_is_saved_once),
     };
     return HARNESS_RUN(tests, argc, argv);
