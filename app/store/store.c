@@ -650,19 +650,48 @@ void store_list_release(struct store_list *list)
     *list = (struct store_list){0};
 }
 
-enum store_code store_remove(const struct store *store, const char *name, struct store_error *error)
+void store_seen_release(struct store_seen *seen)
+{
+    own_file_release(&seen->transcript);
+    own_file_release(&seen->manifest);
+}
+
+void store_see(const struct store *store, const char *name, struct store_seen *seen)
+{
+    store_seen_release(seen);
+    if (!store_name_valid(name))
+        return;
+    own_file_note(&seen->transcript, store_path(store, name, "transcript.jsonl").text);
+    own_file_note(&seen->manifest, store_path(store, name, "session.json").text);
+}
+
+static bool is_as_seen(const struct store *store, const char *name, const struct store_seen *seen)
+{
+    return !own_file_changed(&seen->transcript, store_path(store, name, "transcript.jsonl").text) &&
+           !own_file_changed(&seen->manifest, store_path(store, name, "session.json").text);
+}
+
+// seen: what it has to be; NULL: whatever it is.
+static enum store_code remove_session(const struct store *store, const char *name, const struct store_seen *seen,
+                                      struct store_error *error)
 {
     const struct store_io *io = store->io;
-    int lock;
-    if (store_name_valid(name) && is_link(store, name)) {
+    int lock = -1;
+    bool alias = store_name_valid(name) && is_link(store, name);
+    enum store_code code = alias ? STORE_OK : store_lock(store, name, &lock, error);
+    if (code)
+        return code;
+    if (seen && !is_as_seen(store, name, seen)) {
+        if (lock >= 0)
+            io->close(io->context, lock);
+        return store_fail(error, STORE_CHANGED, "session \"%s\" was changed by another program", name);
+    }
+    if (alias) {
         struct store_path link = store_path(store, name, NULL);
         return io->unlink(io->context, link.text) == 0
                    ? succeed(error)
                    : store_fail(error, STORE_IO, "%s: %s", link.text, strerror(errno));
     }
-    enum store_code code = store_lock(store, name, &lock, error);
-    if (code)
-        return code;
     char away[STORE_NAME_SIZE + 64];
     snprintf(away, sizeof away, "%s%s-%ld-%ld", gone, name, (long)getpid(), (long)time(NULL));
     struct store_path from = store_path(store, name, NULL), to = store_path(store, away, NULL);
@@ -679,6 +708,17 @@ enum store_code store_remove(const struct store *store, const char *name, struct
                ? store_fail(error, STORE_IO, "\"%s\" is no session any more, but its files are still there: %.900s: %s",
                             name, to.text, strerror(left))
                : succeed(error);
+}
+
+enum store_code store_remove(const struct store *store, const char *name, struct store_error *error)
+{
+    return remove_session(store, name, NULL, error);
+}
+
+enum store_code store_remove_seen(const struct store *store, const char *name, const struct store_seen *seen,
+                                  struct store_error *error)
+{
+    return remove_session(store, name, seen, error);
 }
 
 enum store_code store_rename(const struct store *store, const char *from, const char *to, bool locked,

@@ -8,6 +8,7 @@
 #include <limits.h>
 
 #include "app/store/manifest.h"
+#include "app/store/own_file.h"
 #include "app/store/store_io.h"
 #include "app/store/store_name.h"
 
@@ -20,6 +21,7 @@ enum store_code {
     STORE_NAME,      // not a name
     STORE_TAKEN,     // the name is another session's
     STORE_BUSY,      // open in another process, or in this one
+    STORE_CHANGED,   // not what it was when it was looked at
     STORE_DAMAGED,
     STORE_NEWER, // sound, of a format that only a newer moechat knows; nothing is changed
     STORE_IO,
@@ -106,6 +108,15 @@ void store_list_release(struct store_list *list);
 
 // Of a link, removes the link.
 enum store_code store_remove(const struct store *store, const char *name, struct store_error *error);
+// A session as somebody was told of it. Zero-initialise; to be released.
+struct store_seen {
+    struct own_file transcript, manifest;
+};
+void store_see(const struct store *store, const char *name, struct store_seen *seen); // as it is now
+void store_seen_release(struct store_seen *seen);
+// As store_remove, as long as it is that session, and as it was: STORE_CHANGED.
+enum store_code store_remove_seen(const struct store *store, const char *name, const struct store_seen *seen,
+                                  struct store_error *error);
 // Renames a session that nobody has open, or whose lock the caller holds.
 enum store_code store_rename(const struct store *store, const char *from, const char *to, bool locked,
                              struct store_error *error);

@@ -459,7 +459,7 @@ void talk_line(struct talk *talk, const char *text, size_t length)
     if (talk_hold(talk, &line, text, length))
         return;
     if (line.kind != LINE_COMMAND || line.row->run != talk_do_delete)
-        *talk->delete_asked.text = 0;
+        talk_forget_delete(talk);
     unsigned which = 0;
     const struct talk_argument asked = talk->key_asked;
     *talk->key_asked.text = 0;
@@ -663,6 +663,7 @@ void talk_finish(struct talk *talk)
     saved_close(talk->choice.saved);
     saved_content_release(&talk->choice.content);
     chat_release(&talk->chat);
+    talk_forget_delete(talk);
     bytes_release(&talk->export_asked);
     bytes_release(&talk->held);
     bytes_release(&talk->edited);

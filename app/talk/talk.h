@@ -63,7 +63,8 @@ struct talk {
     uint32_t told_habits;              // what does here what a message does elsewhere, a bit for each of habits.h
     struct talk_argument key_asked;    // what began with a key and a command; the same at once is sent
     struct bytes export_asked;         // what /export did not replace; the same once more does
-    struct talk_argument delete_asked; // the session that /delete asked about; the same at once deletes it
+    struct talk_argument delete_asked; // the session that /delete asked about; the same at once deletes it,
+    struct store_seen delete_seen;     // as it was then
     // Sessions.
     struct store store;
     struct sessions_choice choice; // to be opened when the model is there

@@ -57,6 +57,7 @@ void talk_on_session(struct talk *talk, const struct session_news *news);
 // A command that speaks of what is saved, while a save is under way: it is done once that is told of, and till then
 // the talk is BUSY. False: it need not wait.
 bool talk_hold(struct talk *talk, const struct line *line, const char *text, size_t length);
+void talk_forget_delete(struct talk *talk);  // what /delete asked about is not meant any more
 bool talk_drop_held(struct talk *talk);      // says that it is not done; false: none is held
 void talk_finish_session(struct talk *talk); // waits until all is saved, and says under which name
 

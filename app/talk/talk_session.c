@@ -442,13 +442,20 @@ void talk_do_load(struct talk *talk, const struct line *line)
     }
 }
 
-// What would be gone, for people who are asked whether they mean it. A pipe's lines mean what they say.
+void talk_forget_delete(struct talk *talk)
+{
+    *talk->delete_asked.text = 0;
+    store_seen_release(&talk->delete_seen);
+}
+
+// What would be gone, for people who are asked whether they mean it.
 static bool asks_to_delete(struct talk *talk, const struct talk_argument *name)
 {
     struct store_list list;
     struct store_error error;
     bool asked = false;
-    if (talk->scripted || strcmp(talk->delete_asked.text, name->text) == 0 || store_list(&talk->store, &list, &error))
+    store_see(&talk->store, name->text, &talk->delete_seen); // first: what is told may be newer, never older
+    if (store_list(&talk->store, &list, &error))
         return false; // who removes it says what is wrong
     for (size_t i = 0; i < list.n_entries && !asked; i++) {
         char words[400];
@@ -473,24 +480,41 @@ static bool asks_to_delete(struct talk *talk, const struct talk_argument *name)
     return asked;
 }
 
+// A pipe's lines mean what they say. False: the session was told of, to be asked for once more.
+static bool delete_session(struct talk *talk, const struct talk_argument *argument)
+{
+    const char *name = argument->text;
+    struct store_error error;
+    bool told = talk->scripted || strcmp(talk->delete_asked.text, name) == 0;
+    if (!told && asks_to_delete(talk, argument))
+        return false;
+    enum store_code code = talk->scripted ? store_remove(&talk->store, name, &error)
+                                          : store_remove_seen(&talk->store, name, &talk->delete_seen, &error);
+    if (code == STORE_CHANGED) {
+        talk_say(talk, "Not deleted: session \"%s\" has changed meanwhile.", name);
+        if (asks_to_delete(talk, argument))
+            return false;
+    } else if (code) {
+        fail_session(talk, name, &error);
+    } else {
+        talk_say(talk, "Deleted.");
+    }
+    return true;
+}
+
 void talk_do_delete(struct talk *talk, const struct line *line)
 {
     struct talk_argument argument = talk_argument(line);
     const char *name = argument.text;
-    struct store_error error;
     if (!has_store(talk))
         return;
     if (!*name)
         talk_refuse(talk, "/delete takes the name of a session; /sessions lists them.");
     else if (strcmp(name, talk->session) == 0)
         talk_refuse(talk, "That is the conversation you are in; /new first.");
-    else if (asks_to_delete(talk, &argument))
+    else if (!delete_session(talk, &argument))
         return;
-    else if (store_remove(&talk->store, name, &error))
-        fail_session(talk, name, &error);
-    else
-        talk_say(talk, "Deleted.");
-    *talk->delete_asked.text = 0;
+    talk_forget_delete(talk);
 }
 
 // On its own line where a terminal would cut the command.

@@ -98,6 +98,58 @@ static void own_changes_are_no_others(struct harness *t)
     close_place(p);
 }
 
+// A session is removed as it was seen: not where it was gone on with, or another has its name.
+static void what_is_removed_is_what_was_seen(struct harness *t)
+{
+    static const struct {
+        const char *command;
+        bool more; // it was gone on with
+        enum store_code code;
+    } changes[] = {
+        {"true", false, STORE_OK},
+        {"touch lock && chmod 600 session.json", false, STORE_OK}, // somebody looked into it
+        {"true", true, STORE_CHANGED},
+        {"mv ../d ../moved && mv ../other ../d", false, STORE_CHANGED},
+        {"rm -r ../d && mv ../other ../d", false, STORE_CHANGED},
+        {"mv ../d ../moved && ln -s other ../d", false, STORE_CHANGED},
+        {"cp -p session.json new && mv new session.json", false, STORE_CHANGED},
+        {"rm session.json", false, STORE_CHANGED},
+        {"rm -r ../d", false, STORE_NOT_FOUND},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        struct place *p = open_place();
+        struct store_seen seen = {0};
+        struct saved *other = new_session(t, p, "other"), *saved = new_session(t, p, "d");
+        struct saved_content content;
+        exchange(t, p, other, "one", "first");
+        saved_close(other);
+        p->engine.length = 0;
+        exchange(t, p, saved, "one", "first");
+        store_see(&p->store, "d", &seen);
+        CHECK_EQ(t, store_remove_seen(&p->store, "d", &seen, &p->error), STORE_BUSY);
+        if (changes[i].more)
+            exchange(t, p, saved, "two", "second");
+        saved_close(saved);
+        run_in(t, p, changes[i].command);
+        CHECK_EQ(t, store_remove_seen(&p->store, "d", &seen, &p->error), changes[i].code);
+        bool there = changes[i].code == STORE_CHANGED;
+        CHECK_EQ(t, store_find(&p->store, "d", &p->error) != STORE_NOT_FOUND, there);
+        store_see(&p->store, "d", &seen); // it is told anew
+        CHECK_EQ(t, store_remove_seen(&p->store, "d", &seen, &p->error), there ? STORE_OK : STORE_NOT_FOUND);
+        store_see(&p->store, "d", &seen);
+        saved = new_session(t, p, "d"); // which was not there
+        p->engine.length = 0;
+        exchange(t, p, saved, "three", "third");
+        saved_close(saved);
+        CHECK_EQ(t, store_remove_seen(&p->store, "d", &seen, &p->error), STORE_CHANGED);
+        if (CHECK_EQ(t, saved_read(&p->store, "d", &content, &p->error), STORE_OK))
+            CHECK_EQ(t, content.n_parts, 2);
+        saved_content_release(&content);
+        store_seen_release(&seen);
+        close_place(p);
+    }
+}
+
 // Nothing is written that readers refuse, and what is there stays readable.
 static void no_more_is_written_than_is_read(struct harness *t)
 {
@@ -166,9 +218,8 @@ static void an_unfit_part_is_not_told_as_memory(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {
-        TEST(files_that_others_changed_are_left_alone),
-        TEST(own_changes_are_no_others),
-        TEST(no_more_is_written_than_is_read),
+        TEST(files_that_others_changed_are_left_alone), TEST(own_changes_are_no_others),
+        TEST(what_is_removed_is_what_was_seen),         TEST(no_more_is_written_than_is_read),
         TEST(an_unfit_part_is_not_told_as_memory),
     };
     return HARNESS_RUN(tests, argc, argv);
