@@ -32,6 +32,8 @@ static struct {
     bool saved; // `original` holds what the terminal was
     volatile sig_atomic_t is_raw, takes_pastes;
     bool keys;                     // no key is a signal
+    bool taken;                    // it was raw before, or is
+    size_t early;                  // bytes that waited then, and are not read yet
     bool never_stops;              // who started us ignores SIGTSTP
     struct termios original, ours; // ours: while it is raw
     // What term_keep_signals brings back.
@@ -288,6 +290,10 @@ static bool set_raw(bool pastes)
     if (tcsetattr(STDIN_FILENO, TCSANOW, &raw) != 0) // what is on its way out is none of it; after Ctrl-S it would wait
         return false;
     tcgetattr(STDIN_FILENO, &term.ours);
+    int waits;
+    if (!term.taken && term.original.c_iflag & ICRNL && ioctl(STDIN_FILENO, FIONREAD, &waits) == 0)
+        term.early = (size_t)waits;
+    term.taken = true;
     term.is_raw = 1;
     term.takes_pastes = pastes && !term_is_dumb() && write(STDOUT_FILENO, paste_on, sizeof paste_on - 1) > 0;
     return true;
@@ -306,6 +312,13 @@ bool term_remember(void)
         if (!is_ignored(fatal[i]) && term.kept[fatal[i]].sa_handler != on_signal)
             catch_with(fatal[i], on_fatal, (int)SA_RESETHAND);
     return true;
+}
+
+void term_restore_enters(char *bytes, size_t length)
+{
+    for (size_t i = 0; i < length && term.early > 0; i++, term.early--)
+        if (bytes[i] == '\n')
+            bytes[i] = '\r';
 }
 
 int term_signal_of(char key)

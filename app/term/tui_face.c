@@ -387,6 +387,7 @@ static void read_keys(void *self)
     tui->burst.read = true;
     ssize_t got = read(STDIN_FILENO, block, sizeof block);
     if (got > 0) {
+        term_restore_enters(block, (size_t)got);
         take_keys(tui, block, (size_t)got);
         while (tui->held.length) {
             struct bytes held = tui->held;

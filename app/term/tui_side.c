@@ -325,6 +325,8 @@ static bool read_awaited(struct awaited *awaited)
     enum { MARK = 6 };
     char block[256];
     ssize_t got = read(STDIN_FILENO, block, sizeof block);
+    if (got > 0)
+        term_restore_enters(block, (size_t)got);
     bool fine = got <= 0 || bytes_append(&awaited->came, block, (size_t)got);
     awaited->over = awaited->over || got <= 0; // gone: who reads keys next says so
     while (!awaited->over && awaited->pushed < awaited->came.length) {

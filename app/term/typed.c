@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "app/term/input.h"
+#include "app/term/term.h"
 #include "app/util/format.h"
 
 static const char paste_begin[] = "\033[200~", paste_end[] = "\033[201~";
@@ -90,6 +91,8 @@ bool typed_read(struct typed *typed, int terminal)
     struct pollfd input = {.fd = terminal, .events = POLLIN};
     char block[4096];
     ssize_t got = poll(&input, 1, 0) > 0 ? read(terminal, block, sizeof block) : 0;
+    if (got > 0)
+        term_restore_enters(block, (size_t)got);
     return got > 0 && typed_add(typed, block, (size_t)got);
 }
 

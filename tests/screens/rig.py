@@ -110,6 +110,11 @@ class Terminal:
         return termios.tcgetattr(self.slave)
 
 
+# What a shell does first: it waits, as before a start that takes its time, until `go` is there.
+def until_there(go):
+    return "echo waits; while [ ! -e '%s' ]; do sleep 0.05; done; \"$0\" \"$@\"" % go
+
+
 def stop_while_read(terminal, text):
     """Sends a message that takes long to read to a chat in plain lines, stops it, and waits until it was stopped."""
     terminal.send(text + "\r")

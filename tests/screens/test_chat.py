@@ -334,6 +334,19 @@ def test_type_ahead_waits_for_the_prompt():
     leave(t)
 
 
+def test_what_is_typed_before_the_start_is_sent():
+    go = os.path.join(SCRATCH, "go-lines")
+    t = Terminal(["--plain", "--no-session"] + script(ECHO * 3), shell=until_there(go))
+    t.wait("waits")
+    t.send("one\rtwo\rthr")  # the terminal, which edits lines itself, makes each Enter a newline
+    t.wait("thr")
+    open(go, "w").close()
+    t.wait("Assistant:", "one\r\n", "Assistant:", "two\r\n", "You:", "thr")
+    t.send("ee\nfour\r")  # and this is one
+    t.wait("Assistant:", "three\r\nfour\r\n", "You:")
+    leave(t)
+
+
 def test_a_message_of_several_lines():
     for newline in ("\x1b\r", "\n"):
         t = chat(ECHO)

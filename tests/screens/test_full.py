@@ -381,6 +381,33 @@ def test_how_to_leave_is_told_once():
     leave(s)
 
 
+def test_what_is_typed_before_the_start_is_sent():
+    go = os.path.join(SCRATCH, "go-screen")
+    s = Screen(["--no-session"] + script(ECHO_TURN * 3), shell=until_there(go))
+    s.until("waits")
+    s.send("one\r/think off\rtwo\rthr")
+    s.until("thr")
+    open(go, "w").close()
+    s.until(lambda t: "> thr" in t.text() and t.text().count(" tokens/s)") == 2)
+    s.send("ee\nfour")  # a newline, as ever
+    s.until("three\n  four")
+    s.send("\r")
+    s.until(lambda t: t.text().count(" tokens/s)") == 3)
+    leave(s)
+    # What may have been pasted among it runs nothing.
+    go, ran = os.path.join(SCRATCH, "go-paste"), os.path.join(SCRATCH, "ran")
+    s = Screen(["--no-session"] + script(ECHO_TURN), shell=until_there(go))
+    s.until("waits")
+    s.send("one\r!touch %s\r" % ran)
+    s.until("!touch")
+    open(go, "w").close()
+    s.until(lambda t: "> one\n  !touch" in t.text() and IDLE in t.text())
+    expect(not os.path.exists(ran), "it was run")
+    s.send("\x03")
+    s.until(IDLE)
+    leave(s)
+
+
 def test_the_first_words():
     s = Screen(["--no-session"] + script("load 40 50\n" + ECHO_TURN))
     s.until(lambda t: "you can type already, and what you send waits" in t.text().replace("\n", " "), quiet=False)
