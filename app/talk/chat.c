@@ -616,7 +616,10 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
     }
     bool again = chat->again;
     int64_t left = result->reason == STOP_CONTEXT_FULL ? chat->left - 1 : PART_NONE;
-    bool otherwise = begins_otherwise(chat); // what it says may have been said behind that beginning, too, before
+    // What is fed once more may have been fed so before: behind that beginning, or with its thinking or without.
+    size_t unfed = first_unfed(chat);
+    bool otherwise = unfed < chat->n_turns && chat->turns[unfed].number != PART_NONE;
+    otherwise |= begins_otherwise(chat);
     chat->again = false;
     chat->left = 0;
     if (again && result->n_prompt_ends)

@@ -265,7 +265,8 @@ static void print_stats(struct talk *talk, FILE *out)
                           .messages = talk->state == TALK_ANSWERING ? talk->chat.n_turns // the system's is sent, too
                                                                     : chat_messages(&talk->chat),
                           .to_read_anew =
-                              talk->state == TALK_IDLE && chat_exchanges(&talk->chat) && !chat_tokens(&talk->chat),
+                              talk->state == TALK_IDLE && chat_exchanges(&talk->chat) &&
+                              (!chat_tokens(&talk->chat) || chat_begins_anew(&talk->chat, talk->chat.think)),
                           .process = process_reads_now(),
                           .seed = talk->turn_seeded               ? talk->turn_seed
                                   : talk->state == TALK_ANSWERING ? talk->asked_seed

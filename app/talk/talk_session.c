@@ -190,12 +190,12 @@ static void say_saved(struct talk *talk, const struct session_news *news, const 
     bool failed = *news->text && news->failed && !news->of_turn;
     if (failed)
         talk_fail(talk, "%s", news->text);
-    else if (*news->text && talk->going && !news->of_turn) // of the next message
-        talk_say_for_now(talk, "%s", news->text);
-    else if (*news->text)
-        talk_say(talk, "%s", news->text);
-    if (talk->going && !news->of_turn && *begins_anew(talk)) // as another branch was fed
+    if (talk->going && !news->of_turn && *begins_anew(talk)) // as another branch was fed: all of it, whatever is there
         talk_say_for_now(talk, "%s", begins_anew(talk));
+    else if (*news->text && !failed && talk->going && !news->of_turn) // of the next message
+        talk_say_for_now(talk, "%s", news->text);
+    else if (*news->text && !failed)
+        talk_say(talk, "%s", news->text);
     if (failed && another)
         talk_say(talk, "The conversation goes on as \"%s\"; the next turn tries again to save it.", news->name);
     else if (failed && renamed)
@@ -306,6 +306,7 @@ void talk_do_new(struct talk *talk, const struct line *line)
     if (holds_unsaved(talk, "/new", "/new", ""))
         return;
     bool said = chat_exchanges(&talk->chat);
+    bool nowhere = chat_system(&talk->chat) && (talk->blank || chat_system_waits(&talk->chat)); // it goes along
     chat_clear(&talk->chat);
     talk_begin_conversation(talk);
     say_left(talk, "New conversation.", said);
@@ -318,6 +319,8 @@ void talk_do_new(struct talk *talk, const struct line *line)
     chat_count_anew(&talk->chat);
     if (talk->saving)
         talk_open_session(talk, chat_position(&talk->chat), false);
+    if (talk->saving && nowhere)
+        talk_save_system(talk);
 }
 
 void talk_say_unread(struct talk *talk, const char *command)

@@ -521,6 +521,18 @@ def test_a_system_message_that_waits_is_lost_by_no_way():
         same(run(["sessions", "rm", one]).returncode, 0)
 
 
+def test_a_system_message_that_goes_along_with_new_is_saved_at_once():
+    """It is in no other session, whether it waits there or nothing else was said."""
+    for typed in (["one", "/system A pirate.", "/new"], ["/system A pirate.", "/new"], ["/system A pirate.", "/new", "/new"]):
+        data = tempfile.mkdtemp(dir=SCRATCH)
+        result = run(["--plain"] + script(ABC), "".join(line + "\n" for line in typed).encode(), env=environment(XDG_DATA_HOME=data))
+        same(result.returncode, 0)
+        found = json.loads(run(["sessions", "list", "--json"], env=environment(XDG_DATA_HOME=data)).stdout)["sessions"]
+        alone = [session["name"] for session in found if session["message_count"] == 1]
+        same((typed, len(alone), len(found)), (typed, 1, 1 + ("one" in typed)))
+        same(run(["sessions", "tree", alone[0]], env=environment(XDG_DATA_HOME=data)).stdout, b"* 1  System: A pirate.\n")
+
+
 def test_stats_and_sessions_count_the_same_messages():
     for system in ([], ["--system", "Be brief."]):
         for typed in (["/system A pirate."], ["one"], ["one", "/system A pirate."], ["one", "/system -"], ["one", "/system A pirate.", "two"],
@@ -1700,6 +1712,18 @@ def test_a_beginning_that_was_there_before_is_that_one():
     said = run(model, typed.encode()).stdout.decode()
     tree = run(["sessions", "tree", "beginning"]).stdout.decode()
     same(tree.count("You: One\n"), 2)  # behind S1, and behind nothing
+    expect(tree in said, (tree, said))
+
+
+def test_another_beginning_by_thinking_has_one_figure():
+    """All of it is read again, which is said by one sentence, and in /stats; and what is said behind one that was there is that one."""
+    model = ["--plain", "--model", ROOT + "/tests/golden/ck-kimi-k3-chat/checkpoint", "--device", "ref", "--temp", "0", "--max-tokens", "2", "--session", "thinking"]
+    typed = ("one", "/think off", "two", "/undo", "/think on", "/redo", "/stats", "/retry", "/tree")
+    said = run(model, "".join(line + "\n" for line in typed).encode(), together=True).stdout.decode()
+    redone = said[said.index("brings it back"):]
+    same((redone.count("ll be read again"), redone.count("tokens again")), (2, 0))  # of /think, and of /redo
+    expect(re.search("context .*; your next message reads everything again\n", redone), redone)
+    tree = run(["sessions", "tree", "thinking"]).stdout.decode()
     expect(tree in said, (tree, said))
 
 
