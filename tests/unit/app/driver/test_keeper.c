@@ -253,7 +253,7 @@ static void post_again(struct worker *worker, const struct part *message)
     worker_send(worker, turn);
 }
 
-// What is read again can be stopped as a first reading can: at once, and what was read of it stays, and is counted.
+// What another process began to read can be stopped as well: at once, and what was read of it stays, and is counted.
 static void reading_again_is_stopped_at_once(struct harness *t)
 {
     char root[64], text[400];
@@ -291,7 +291,7 @@ static void reading_again_is_stopped_at_once(struct harness *t)
                         worker_cancel(worker);
                 }
             const struct turn_result *result = event.result;
-            CHECK(t, result->reason == STOP_CANCELLED && result->rereading && !result->kept);
+            CHECK(t, result->reason == STOP_CANCELLED && !result->rereading && !result->kept); // nobody had read it
             CHECK(t, result->to_read == ids->count && result->read_tokens >= read + 32);
             CHECK_EQ(t, result->tally.read_tokens, result->read_tokens - read);
             read = result->read_tokens;
