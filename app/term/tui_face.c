@@ -309,6 +309,7 @@ static bool face_draft(void *self, const char *text)
     struct tui *tui = self;
     tui_end_search(tui);
     tui_put_draft_away(tui);
+    tui->kept_back = false;
     prompt_replace(text);
     tui->dirty = true;
     return true;

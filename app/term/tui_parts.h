@@ -60,7 +60,8 @@ struct tui {
     int keep_ms;       // until the draft is kept
     struct bytes queue[TUI_QUEUE];
     size_t n_queue;
-    bool kept_back;     // the draft holds what waited, or what the queue had no room for
+    bool kept_back;     // the draft holds what waited, or what the queue had no room for,
+    size_t kept_lines;  // so many of it, each with its end
     bool commands_told; // and it was said that commands in there would be words of a message
     bool shell_told;    // what a line that begins with ! does
     uint64_t shell_told_ms;

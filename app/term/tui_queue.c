@@ -7,14 +7,28 @@
 #include "app/term/term.h"
 #include "app/term/tui_parts.h"
 
+static size_t count_lines(const char *text)
+{
+    size_t count = 0;
+    for (const char *end = text; (end = strchr(end, '\n')); end++)
+        count++;
+    return count;
+}
+
+static void mark_kept(struct tui *tui, const char *text)
+{
+    tui->kept_back = true;
+    tui->kept_lines = count_lines(text);
+}
+
 // Text that is not sent stays in the draft, with a line of its own behind it for what is typed next.
 static void keep_back(struct tui *tui, const char *text)
 {
     struct bytes longer = {0};
     bool fine = bytes_append(&longer, text, strlen(text)) && bytes_append(&longer, "\n", 1);
     prompt_replace(fine ? longer.data : text);
+    mark_kept(tui, fine ? longer.data : text);
     bytes_release(&longer);
-    tui->kept_back = true;
 }
 
 static void put_into_queue(struct tui *tui, const char *text)
@@ -37,10 +51,11 @@ static bool finds_room(const struct tui *tui, const char *text)
            (line.kind == LINE_COMMAND && (commands_meanwhile(&line) || fills_draft));
 }
 
-// Behind text that was kept back the last line may be a command of its own, as it was typed after that. NULL: it isn't.
+// Behind text that was kept back the last line may be a command of its own, where that alone was typed after it: lines
+// that were pasted, or brought, are no commands. NULL: it isn't.
 static const char *command_behind(const struct tui *tui, const char *text)
 {
-    const char *end = tui->kept_back ? strrchr(text, '\n') : NULL;
+    const char *end = tui->kept_back && count_lines(text) == tui->kept_lines ? strrchr(text, '\n') : NULL;
     enum line_kind kind = end ? commands_parse(end + 1, strlen(end + 1)).kind : LINE_EMPTY;
     return kind == LINE_COMMAND || kind == LINE_UNKNOWN ? end + 1 : NULL;
 }
@@ -137,7 +152,7 @@ void tui_take_queue_back(struct tui *tui)
     struct prompt_draft draft = prompt_draft();
     if (all.length && bytes_append(&all, draft.text, draft.length)) {
         prompt_replace(all.data);
-        tui->kept_back = true;
+        mark_kept(tui, all.data);
         tui->commands_told = false;
         tui_notice(tui,
                    count == 1 ? "what waited is the draft; Enter sends it, Ctrl-C moves it to the history"
@@ -196,7 +211,9 @@ static void take_line(struct tui *tui, const char *text)
         return;
     }
     char *rest = command ? strndup(text, (size_t)(command - text)) : NULL;
-    tui->kept_back = rest;
+    tui->kept_back = false;
+    if (rest)
+        mark_kept(tui, rest);
     if (rest && talk_fills_draft(line, strlen(line))) // in its place
         prompt_remember(rest);
     else if (rest)

@@ -108,6 +108,7 @@ static size_t tidy_text(struct tui *tui, struct bytes *text)
 static size_t take_text(struct tui *tui, struct bytes *text)
 {
     size_t length = tidy_text(tui, text);
+    tui->kept_back = false;
     prompt_replace(length ? text->data : "");
     bytes_release(text);
     return length;
@@ -119,6 +120,7 @@ static size_t take_output(struct tui *tui, struct bytes *text)
     struct bytes typed = {0};
     size_t length = tidy_text(tui, text);
     bool fine = !length || commands_quote(&typed, text->data, length);
+    tui->kept_back = false;
     prompt_replace(fine && length ? typed.data : "");
     if (!fine)
         tui_notice(tui, "no memory for what the command printed");

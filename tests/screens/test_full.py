@@ -1554,6 +1554,20 @@ def test_what_nobody_typed_is_no_command():
         same((os.path.exists(mark), said), (False, [text] * (len(ways) - 1)))  # /edit's is in the place of the first
 
 
+def test_what_is_pasted_behind_what_waited_is_no_command():
+    out = os.path.join(SCRATCH, "stolen.md")
+    s = chat("turn\ntext first part\nhang\n" + ECHO_TURN * 4, columns=120)
+    s.keys("go\r", "first part")
+    s.keys("one\r", "queued: one")
+    s.keys("\x03", "what waited is the draft")
+    s.keys("\x1b[200~look at this:\n/export md %s\x1b[201~" % out, "stolen.md")
+    s.keys("\r", "would be words of the message; Enter once more sends it so")
+    s.keys("\r", lambda t: "stolen.md" not in t.text().split("\n>")[-1])
+    s.keys("/undo\r", "Took back 1")
+    expect(not os.path.exists(out), "it was pasted")
+    leave(s)
+
+
 def test_esc_leaves_an_edit():
     s = after_two_answers()
     before = s.text().split(IDLE)[0].rstrip()
