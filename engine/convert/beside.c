@@ -86,12 +86,17 @@ const char *const beside_names[] = {"tokenizer.json",
                                     "LICENSE",
                                     NULL};
 
-uint64_t beside_bytes(const char *folder)
+bool beside_goes_along(const char *name, const struct package *source)
+{
+    return !source || source->kind != GGUF_FILES || strcmp(name, "generation_config.json") != 0;
+}
+
+uint64_t beside_bytes(const char *folder, const struct package *source)
 {
     uint64_t bytes = 0;
     for (const char *const *name = beside_names; *name; name++) {
         struct beside_file file;
-        if (beside_open(folder, *name, &file, NULL) || file.fd < 0)
+        if (!beside_goes_along(*name, source) || beside_open(folder, *name, &file, NULL) || file.fd < 0)
             continue;
         bytes += file.bytes;
         close(file.fd);

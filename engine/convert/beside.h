@@ -33,8 +33,11 @@ int beside_sum_is(const struct beside_copy *copy, const char sha256[65], bool *i
 
 // Their names, the tokenizer's file and what goes with it; NULL ends them.
 extern const char *const beside_names[];
-// Bytes of those that are in the folder and may be copied.
-uint64_t beside_bytes(const char *folder);
+// Does it go along with that source? Beside a GGUF may lie what another model's maker suggests, which the GGUF does not
+// heed either.
+bool beside_goes_along(const char *name, const struct package *source);
+// Bytes of those that are in the folder and may be copied; source NULL: all of them go along.
+uint64_t beside_bytes(const char *folder, const struct package *source);
 // The folder that the model is, or that its first file is in.
 enum { BESIDE_FOLDER_SIZE = 4300 };
 void beside_folder(const struct package *package, char path[BESIDE_FOLDER_SIZE]);

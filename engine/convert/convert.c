@@ -438,7 +438,7 @@ static int copy_tokenizer(struct conversion *c)
 {
     int code = MOE_OK;
     for (const char *const *name = beside_names; *name && !code; name++)
-        code = copy_beside(c, *name);
+        code = beside_goes_along(*name, &c->source) ? copy_beside(c, *name) : MOE_OK;
     return code;
 }
 
@@ -747,7 +747,7 @@ static int run(struct conversion *c)
         return code;
     char folder[BESIDE_FOLDER_SIZE], into[MAX_PATH + 8];
     beside_folder(&c->source, folder);
-    c->beside_bytes = beside_bytes(folder);
+    c->beside_bytes = beside_bytes(folder, &c->source);
     if (!c->renamed)
         code = say_job(c, &about);
     if (!code)

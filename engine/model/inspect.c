@@ -70,7 +70,7 @@ static int plan_sizes(const struct package *package, const struct job *job, stru
         return code;
     beside_folder(package, folder);
     d->weights_bytes = job->bytes;
-    d->package_bytes = job->bytes + beside_bytes(folder) + manifest;
+    d->package_bytes = job->bytes + beside_bytes(folder, package) + manifest;
     return MOE_OK;
 }
 
@@ -195,7 +195,7 @@ static uint64_t package_file_bytes(const struct package *package)
 {
     char path[4300];
     struct stat status;
-    uint64_t bytes = package_weights_bytes(package) + beside_bytes(package->directory);
+    uint64_t bytes = package_weights_bytes(package) + beside_bytes(package->directory, NULL);
     snprintf(path, sizeof path, "%.4000s/model.json", package->directory);
     return bytes + (stat(path, &status) == 0 ? (uint64_t)status.st_size : 0);
 }

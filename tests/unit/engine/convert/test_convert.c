@@ -469,6 +469,28 @@ static void gguf_files_become_packages(struct harness *t)
 
 // ---- Sources that are not as they should be
 
+// What lies beside a GGUF may be another model's, as files of several are downloaded into one folder.
+static void a_ggufs_package_suggests_what_the_gguf_does(struct harness *t)
+{
+    char folder[100], file[200], from[4096];
+    struct moe_err err;
+    struct moe_description x, y;
+    snprintf(folder, sizeof folder, "%s/downloads", scratch);
+    snprintf(file, sizeof file, "%s/chat.gguf", folder);
+    clear();
+    if (!CHECK(t, mkdir(folder, 0700) == 0 && realpath(GGUF_CHAT "/chat.gguf", from) && symlink(from, file) == 0))
+        return;
+    made_text(folder, "generation_config.json", "{\"temperature\":0.0,\"top_k\":1}");
+    made_text(folder, "LICENSE", "as it is");
+    CHECK_EQ(t, moe_inspect(file, &x, &err), 0);
+    if (!CHECK_EQ(t, convert(file, NULL, &err), 0))
+        printf("    %s\n", err.text);
+    CHECK_EQ(t, moe_inspect(target, &y, &err), 0);
+    CHECK(t, memcmp(&x.suggestion, &y.suggestion, sizeof x.suggestion) == 0);
+    CHECK(t, same_file(folder, target, "LICENSE"));
+    made_remove(folder);
+}
+
 static void bad_sources_are_refused_first(struct harness *t)
 {
     static struct made_folder made;
@@ -622,6 +644,7 @@ int main(int argc, char **argv)
         TEST(layers_may_differ),
         TEST(scales_and_widths_stay_as_they_are),
         TEST(gguf_files_become_packages),
+        TEST(a_ggufs_package_suggests_what_the_gguf_does),
         TEST(bad_sources_are_refused_first),
         TEST(numbers_that_are_not_finite_are_refused),
         TEST(wide_norms_are_rounded),
