@@ -101,7 +101,7 @@ bool commands_is_shell(const char *typed, size_t length)
     return length > 1 && typed[0] == '!' && !memchr(typed, '\n', length);
 }
 
-// Is it something else than a message as it stands?
+// Is it something else than a message as it stands, or once other lines of it are gone?
 static bool is_special(const char *typed, size_t length)
 {
     bool open;
@@ -109,7 +109,7 @@ static bool is_special(const char *typed, size_t length)
         typed++;
         length--;
     }
-    return commands_is_shell(typed, length) || quoted(typed, length, &open).kind != LINE_UNKNOWN || open ||
+    return (length > 1 && *typed == '!') || quoted(typed, length, &open).kind != LINE_UNKNOWN || open ||
            typed[strspn(typed, " \t\r\n")] == '/';
 }
 

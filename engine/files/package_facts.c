@@ -97,8 +97,8 @@ static bool add_indexer(EVP_MD_CTX *hash, const struct shape *s)
            EVP_DigestUpdate(hash, s->layer_kinds, s->n_layers) == 1;
 }
 
-// The same of what few models have: the others' are as here.
-static bool add_rare(EVP_MD_CTX *hash, const struct shape *s)
+// The same of what few models have: the others' are as here. Older programs left it out.
+static bool add_rare(EVP_MD_CTX *hash, const struct shape *s, bool *rare)
 {
     static const double usual[] = {0, 0, 0, 0, 0, 0, 0, 0, 1e-6F};
     const double settings[] = {s->linear.bound,
@@ -110,7 +110,8 @@ static bool add_rare(EVP_MD_CTX *hash, const struct shape *s)
                                s->hyper.iterations,
                                s->indexer.pool > 1 ? s->indexer.pool : 0,
                                s->kv_lora_rank ? s->latent_norm_eps : usual[8]};
-    return memcmp(settings, usual, sizeof usual) == 0 || EVP_DigestUpdate(hash, settings, sizeof settings) == 1;
+    *rare = memcmp(settings, usual, sizeof usual) != 0;
+    return !*rare || EVP_DigestUpdate(hash, settings, sizeof settings) == 1;
 }
 
 // What is computed with the same tensors: a file that comes out again with another rope makes other rows.
@@ -140,39 +141,49 @@ static bool add_settings(EVP_MD_CTX *hash, const struct shape *s)
                                s->has_correction_bias,
                                s->original_max_position_embeddings};
     return EVP_DigestUpdate(hash, settings, sizeof settings) == 1 && (!has_states(s) || add_linear(hash, s)) &&
-           (!s->indexer.n_heads || add_indexer(hash, s)) && add_rare(hash, s);
+           (!s->indexer.n_heads || add_indexer(hash, s));
 }
 
 int package_bind_settings(struct package *package, struct moe_err *err)
 {
+    bool rare;
     EVP_MD_CTX *hash = EVP_MD_CTX_new();
     memcpy(package->fingerprint_once, package->fingerprint, sizeof package->fingerprint_once);
     bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 &&
                 EVP_DigestUpdate(hash, package->fingerprint_once, 64) == 1 && add_settings(hash, &package->shape) &&
-                file_hash_hex(hash, package->fingerprint);
+                add_rare(hash, &package->shape, &rare) && file_hash_hex(hash, package->fingerprint);
     EVP_MD_CTX_free(hash);
     return good ? MOE_OK : moe_fail(err, MOE_NO_MEMORY, "%.300s: libcrypto could not hash it", package->directory);
+}
+
+static int add_tensor(EVP_MD_CTX *hash, const struct checkpoint *c, const struct checkpoint_tensor *tensor, bool *good,
+                      struct moe_err *err)
+{
+    unsigned char sample[SAMPLE_BYTES];
+    char line[320];
+    size_t bytes = tensor->at->bytes < SAMPLE_BYTES ? (size_t)tensor->at->bytes : SAMPLE_BYTES;
+    const struct checkpoint_range range = {tensor, (tensor->at->bytes - bytes) / 2, bytes};
+    int type = tensor->at->dtype == DTYPE_GGML ? TYPES_OF_GGML + (int)tensor->at->ggml_type : (int)tensor->at->dtype;
+    int length = snprintf(line, sizeof line, "%s %d %" PRIu64 "\n", tensor->name, type, tensor->at->bytes);
+    int code = checkpoint_read(c, &range, sample, err);
+    *good = EVP_DigestUpdate(hash, line, (size_t)length) == 1 && EVP_DigestUpdate(hash, sample, bytes) == 1;
+    return code;
 }
 
 int package_take_fingerprint(struct package *package, struct moe_err *err)
 {
     const struct checkpoint *c = package->checkpoint;
-    EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    EVP_MD_CTX *hash = EVP_MD_CTX_new(), *once = EVP_MD_CTX_new();
     int code = MOE_OK;
-    bool good = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 && add_settings(hash, &package->shape);
-    for (size_t i = 0; good && !code && i < c->count; i++) {
-        const struct checkpoint_tensor *tensor = &c->tensors[i];
-        unsigned char sample[SAMPLE_BYTES];
-        char line[320];
-        size_t bytes = tensor->at->bytes < SAMPLE_BYTES ? (size_t)tensor->at->bytes : SAMPLE_BYTES;
-        const struct checkpoint_range range = {tensor, (tensor->at->bytes - bytes) / 2, bytes};
-        int type =
-            tensor->at->dtype == DTYPE_GGML ? TYPES_OF_GGML + (int)tensor->at->ggml_type : (int)tensor->at->dtype;
-        int length = snprintf(line, sizeof line, "%s %d %" PRIu64 "\n", tensor->name, type, tensor->at->bytes);
-        code = checkpoint_read(c, &range, sample, err);
-        good = EVP_DigestUpdate(hash, line, (size_t)length) == 1 && EVP_DigestUpdate(hash, sample, bytes) == 1;
-    }
-    good = good && file_hash_hex(hash, package->fingerprint);
+    bool rare = false;
+    bool good = hash && once && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1 && add_settings(hash, &package->shape);
+    for (size_t i = 0; good && !code && i < c->count; i++)
+        code = add_tensor(hash, c, &c->tensors[i], &good, err);
+    good = good && !code && EVP_MD_CTX_copy_ex(once, hash) == 1 && add_rare(hash, &package->shape, &rare) &&
+           file_hash_hex(hash, package->fingerprint);
+    *package->fingerprint_once = 0;
+    good = good && (!rare || file_hash_hex(once, package->fingerprint_once));
     EVP_MD_CTX_free(hash);
+    EVP_MD_CTX_free(once);
     return code || good ? code : moe_fail(err, MOE_NO_MEMORY, "%.300s: libcrypto could not hash it", c->directory);
 }

@@ -85,7 +85,7 @@ static void any_text_can_be_typed(struct harness *t)
         {" /help", "\\ /help"},
         {"!ls", "\\!ls"},
         {"!", "!"},
-        {"!note\ntouch x", "!note\ntouch x"}, // of several lines it is no command of the shell
+        {"!note\ntouch x", "\\!note\ntouch x"}, // of several lines it is no command of the shell, but may become one line
         {"\\!ls", "\\\\!ls"},
         {"\\frac{1}{2}", "\\frac{1}{2}"},
         {"\"\"\"Docstring.\"\"\"\nx = \"\"\"y\"\"\"", "\\\"\"\"Docstring.\"\"\"\nx = \"\"\"y\"\"\""},
@@ -102,7 +102,7 @@ static void any_text_can_be_typed(struct harness *t)
         CHECK(t, !commands_is_shell(typed.data, typed.length) && !commands_is_open(typed.data, typed.length));
         bytes_release(&typed);
     }
-    CHECK(t, commands_is_shell("!ls", 3));
+    CHECK(t, commands_is_shell("!ls", 3) && !commands_is_shell("!ls\nb", 5));
 }
 
 static void some_need_not_wait(struct harness *t)
