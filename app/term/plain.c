@@ -287,10 +287,21 @@ static bool is_blank(const char *text, size_t length)
     return i == length;
 }
 
+bool plain_remember(const char *line, bool *keeps)
+{
+    struct bytes quoted = {0};
+    bool is_shell = commands_is_shell(line, strlen(line)) && commands_quote(&quoted, line, strlen(line));
+    bool kept = prompt_remember(is_shell ? quoted.data : line);
+    if (keeps)
+        *keeps = prompt_keeps(is_shell ? quoted.data : line);
+    bytes_release(&quoted);
+    return kept;
+}
+
 // As one line of the history, however many it has.
 static void remember(struct plain *plain, const char *text)
 {
-    bool kept = !plain->from_terminal || prompt_remember(text);
+    bool kept = !plain->from_terminal || plain_remember(text, NULL);
     if (!kept && commands_parse(text, strlen(text)).kind == LINE_MESSAGE)
         prompt_sent(text);
 }

@@ -47,6 +47,9 @@ void plain_show_word(struct plain *plain);    // that was waited for so long
 // A line of a message. False: that goes on up to the other quotes.
 bool plain_take_line(struct plain *plain, const char *text, size_t length);
 const char *plain_quoted(const struct plain *plain); // the lines of a message that is not whole yet; "": there is none
+// In the history as the full screen is to read it, too: what begins with ! is a message here. Returns whether it is
+// kept, also *keeps (NULL: not asked): in this chat alone, at least.
+bool plain_remember(const char *line, bool *keeps);
 bool plain_left_by_signal(const struct plain *plain);
 
 // What the loop asks of a face whose messages are lines of a pipe (plain_pipe.c), or typed at the prompt

@@ -289,8 +289,9 @@ static bool remember_unread(struct plain *plain, struct bytes *lost)
         end += *end ? (*end = 0, 1) : 0;
         if (line[strspn(line, " \t")] == 0)
             continue;
-        prompt_remember(line);
-        if (prompt_keeps(line))
+        bool keeps;
+        plain_remember(line, &keeps);
+        if (keeps)
             say_not_sent(plain, line);
         else
             told = recall_lose(lost, line) && told;

@@ -80,6 +80,23 @@ def test_characters_need_no_locale():
         leave(t)
 
 
+def test_a_message_is_one_in_the_other_faces_history_too():
+    """What begins with ! is a message in plain lines; the full screen, which reads the same history, would have the shell run it."""
+    env = environment(XDG_STATE_HOME=tempfile.mkdtemp(dir=SCRATCH))
+    t = Terminal(["--plain", "--no-session"] + script("turn\necho\nturn\necho\n"), env=env)
+    t.wait("You:")
+    t.send("!touch x\r")
+    t.wait("!touch x\r\n", "!touch x", "tokens/s", "You:")
+    t.send("\x1b[A")
+    t.wait("\\!touch x")
+    t.send("\r")
+    t.wait("Assistant:", "!touch x", "tokens/s", "You:")
+    t.send("\x04")
+    same(t.finish(), 0)
+    with open(env["XDG_STATE_HOME"] + "/moechat/history") as file:
+        same([line for line in file if line.startswith("!")], [])
+
+
 def test_what_the_history_leaves_out_is_said_once():
     state = os.path.join(SCRATCH, "full")
     os.makedirs(os.path.join(state, "moechat"))
