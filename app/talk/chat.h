@@ -98,6 +98,8 @@ void chat_forget_said(struct chat *said);
 // Where nothing was said yet: the number under which the system message is to be saved now. One that it replaces, and
 // that no branch begins with, is forgotten.
 uint32_t chat_number_system(struct chat *chat);
+// Forgets system messages that no branch begins with any more, as what is saved does wherever one goes (branches_go).
+void chat_drop_unused(struct chat *chat);
 size_t chat_exchanges(const struct chat *chat);  // messages of the user
 uint32_t chat_position(const struct chat *chat); // tokens of the timeline that are the conversation's
 uint32_t chat_tokens(const struct chat *chat);   // the same with those of a last message that waits

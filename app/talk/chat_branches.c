@@ -278,10 +278,8 @@ static bool go(struct chat *chat, int64_t number)
     }
     for (size_t i = same; fine && i < n; i++)
         chat->turns[chat->n_turns++] = take(chat, way[i]);
-    if (fine) {
-        chat_drop_unused(chat);
+    if (fine)
         chat_count_fed(chat);
-    }
     free(way);
     free(turns);
     free(others);

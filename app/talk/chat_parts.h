@@ -10,7 +10,6 @@
 void chat_put_aside(struct chat *chat, struct chat_turn *turn);
 
 bool chat_is_followed(const struct chat *chat, int64_t number); // by one of another branch
-void chat_drop_unused(struct chat *chat);                       // system messages that no branch begins with any more
 
 // Finds which parts of a saved conversation are the same, fed otherwise (chat_turn.said). False: no memory.
 bool chat_find_same(struct chat *chat);

@@ -61,6 +61,7 @@ void talk_save_system(struct talk *talk)
 
 static void follow(struct talk *talk, enum worker_going going)
 {
+    chat_drop_unused(&talk->chat);
     struct worker_place place = {.going = going,
                                  .last = chat_last(&talk->chat),
                                  .undone = talk->chat.undid ? talk->chat.undone : PART_NONE,

@@ -410,6 +410,15 @@ static int is_copied(struct conversion *c, const char *name, const struct beside
     return whole && whole->bytes == file->bytes ? beside_sum_is(file, whole->sha256, copied, c->err) : MOE_OK;
 }
 
+// What an earlier run has copied of one that is not there any more.
+static int leave_out(struct conversion *c, const char *name)
+{
+    char path[MAX_PATH + 100];
+    snprintf(path, sizeof path, "%s/%s", c->partial, name);
+    return unlink(path) == 0 || errno == ENOENT ? MOE_OK
+                                                : moe_fail_file(c->err, MOE_IO, path, errno, "cannot be removed");
+}
+
 static int copy_beside(struct conversion *c, const char *name)
 {
     char path[BESIDE_FOLDER_SIZE + 300];
@@ -417,7 +426,7 @@ static int copy_beside(struct conversion *c, const char *name)
     beside_folder(&c->source, path);
     int code = beside_open(path, name, &beside, c->err);
     if (code || beside.fd < 0)
-        return code;
+        return code ? code : leave_out(c, name);
     snprintf(path + strlen(path), 300, "/%s", name);
     const struct beside_copy file = {.fd = beside.fd, .path = path, .bytes = beside.bytes};
     const struct writer_chunks chunks = {.count = (file.bytes + BESIDE_PIECE - 1) / BESIDE_PIECE,
@@ -425,10 +434,9 @@ static int copy_beside(struct conversion *c, const char *name)
                                          .offset = beside_offset,
                                          .produce = beside_produce,
                                          .context = &file};
-    bool copied = !file.bytes;
-    if (file.bytes)
-        code = is_copied(c, name, &file, &copied);
-    if (!code && !copied)
+    bool copied = false;
+    code = file.bytes ? is_copied(c, name, &file, &copied) : leave_out(c, name);
+    if (!code && !copied && file.bytes)
         code = write_anew(c, name, &chunks);
     close(file.fd);
     return code;
@@ -438,7 +446,7 @@ static int copy_tokenizer(struct conversion *c)
 {
     int code = MOE_OK;
     for (const char *const *name = beside_names; *name && !code; name++)
-        code = beside_goes_along(*name, &c->source) ? copy_beside(c, *name) : MOE_OK;
+        code = beside_goes_along(*name, &c->source) ? copy_beside(c, *name) : leave_out(c, *name);
     return code;
 }
 

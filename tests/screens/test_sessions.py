@@ -581,6 +581,15 @@ def test_a_system_message_that_nobody_spoke_behind_goes_along():
         expect("  1    System: A\n" in said and "* 4    System: B\n* 5    You: Hi\n" in said, said)
 
 
+def test_a_system_message_whose_first_message_failed_is_there_once():
+    out = [os.path.join(SCRATCH, "export-%d.json" % n) for n in range(2)]
+    model = ["--plain", "--session", "failed-first"] + script("turn\nerror disk\nturn\necho\n")
+    run(model, b"/system A\nhi\nho\n/export json %s\n" % out[0].encode())
+    run(model, b"/export json %s\n" % out[1].encode())
+    with open(out[0]) as first, open(out[1]) as second:
+        same(first.read(), second.read())
+
+
 def test_what_was_said_to_another_system_message_stays():
     said, _ = said_by("hi there", "/system Talk like a pirate", "hello", "/tree", args=("--session", "sy", "--system", "Be brief."))
     for wanted in ("  1    System: Be brief.", "  2    You: hi there", "* 4    System: Talk like a pirate", "You: hello"):

@@ -117,10 +117,14 @@ static void what_lies_beside_is_as_it_is_now(struct harness *t)
     for (int again = 0; again < 2; again++) {
         clear();
         make_source(PACKAGE_A);
+        made_text(source, "LICENSE", "as it was");
         struct disturbance d = {.check_at = all.checks - 2};
         options = disturbed(&d);
         CHECK_EQ(t, convert(source, &options, &err), MOE_CANCELLED);
         made_text(source, "tokenizer.model", "not a real two"); // as long as it was
+        char gone[200];
+        snprintf(gone, sizeof gone, "%s/LICENSE", source);
+        CHECK_EQ(t, unlink(gone), 0);
         if (again) {
             options = disturbed(&(struct disturbance){.check_at = 4});
             CHECK_EQ(t, convert(source, &options, &err), MOE_CANCELLED);
@@ -129,6 +133,8 @@ static void what_lies_beside_is_as_it_is_now(struct harness *t)
         options = disturbed(&rest);
         CHECK_EQ(t, convert(source, &options, &err), 0);
         CHECK(t, same_file(source, target, "tokenizer.model"));
+        snprintf(gone, sizeof gone, "%s/LICENSE", target);
+        CHECK(t, access(gone, F_OK) != 0);
         CHECK(t, rest.writes < all.writes); // the weights are not written again
         struct moe_description about;
         CHECK_EQ(t, moe_inspect(target, &about, NULL), 0);
