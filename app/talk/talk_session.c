@@ -320,7 +320,7 @@ void talk_do_new(struct talk *talk, const struct line *line)
     chat_count_anew(&talk->chat);
     if (talk->saving)
         talk_open_session(talk, chat_position(&talk->chat), false);
-    if (talk->saving && nowhere)
+    if (talk->saving && nowhere && !chat_position(&talk->chat)) // one that was fed is of what was opened already
         talk_save_system(talk);
 }
 

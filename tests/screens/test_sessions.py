@@ -533,6 +533,13 @@ def test_a_system_message_that_goes_along_with_new_is_saved_at_once():
         same(run(["sessions", "tree", alone[0]], env=environment(XDG_DATA_HOME=data)).stdout, b"* 1  System: A pirate.\n")
 
 
+def test_what_is_said_behind_two_news_is_saved():
+    for begin in (["/system A", "one"], ["one"]):
+        said, made = said_by(*begin, "/new", "/new", "two", args=[] if "/system A" in begin else ["--system", "A"])
+        expect("not saved" not in said, said)
+        same(sum(run(["sessions", "tree", name]).stdout.decode().count("You: two") for name in made), 1)
+
+
 def test_stats_and_sessions_count_the_same_messages():
     for system in ([], ["--system", "Be brief."]):
         for typed in (["/system A pirate."], ["one"], ["one", "/system A pirate."], ["one", "/system -"], ["one", "/system A pirate.", "two"],
