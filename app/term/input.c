@@ -207,8 +207,9 @@ static bool is_marked(const struct input *input, size_t held, const char *bytes,
 }
 
 // Does a command of the shell stand among lines that come at once? A terminal that doesn't mark pastes sends them so; a
-// line alone, with its end, may be typed by a program. Keys with Esc are no part of a line, but what is pasted may hold
-// such bytes, too: colours do not hide where a line begins.
+// line alone, with its end, may be typed by a program. What stands behind a key may begin the line, as the key may have
+// removed or left what was before it: so may what is behind any control character that is pasted, such as colours. And
+// a command may begin with the last byte that came.
 static bool is_pasted(struct input *input, const char *bytes, size_t length, uint64_t now_ms)
 {
     bool goes_on = input->since_ms + INPUT_BURST_MS >= now_ms;
@@ -220,13 +221,13 @@ static bool is_pasted(struct input *input, const char *bytes, size_t length, uin
             if (is_marked(input, held, bytes + i, length - i))
                 return input->burst.lines = input->burst.begins = input->burst.pasted = false;
             i += rest_of_key(input, held, bytes + i, length - i);
-            begins = begins && i > 0 && bytes[i - 1] == 'm';
+            begins = true;
             continue;
         }
-        bool newline = is_newline(bytes[i]);
+        bool newline = is_newline(bytes[i]), control = (unsigned char)bytes[i] < ' ' || bytes[i] == 0x7F;
         lines = lines || (ended && !newline);
-        command = command || (begins && bytes[i] == '!' && i + 1 < length && !is_newline(bytes[i + 1]));
-        begins = newline;
+        command = command || (begins && bytes[i] == '!' && (i + 1 == length || !is_newline(bytes[i + 1])));
+        begins = control;
         ended = ended || newline;
         i++;
     }
