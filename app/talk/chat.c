@@ -666,7 +666,7 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
     return !otherwise || chat_find_same(chat);
 }
 
-size_t chat_undo(struct chat *chat, size_t n)
+size_t chat_take_back(struct chat *chat, size_t n)
 {
     size_t taken = 0, left = chat->n_turns;
     int64_t end = chat_last(chat);
@@ -681,8 +681,14 @@ size_t chat_undo(struct chat *chat, size_t n)
             left = i - 1;
             taken++;
         }
-    bool known = waits_as_it_is(chat);
     chat_cut(chat, left);
+    return taken;
+}
+
+size_t chat_undo(struct chat *chat, size_t n)
+{
+    bool known = waits_as_it_is(chat);
+    size_t taken = chat_take_back(chat, n);
     if (known) // what was to be fed with that message has its ids
         chat_count_fed(chat);
     return taken;

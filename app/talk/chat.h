@@ -132,7 +132,8 @@ const struct chat_turn *chat_last_answer(const struct chat *chat);
 // not fit leaves all as it was there, and what was unsent. False: no memory.
 bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer);
 // Takes back the last n messages with their answers; returns how many there were to take. chat_redo knows where they
-// are.
+// are. Who has the engine follow takes chat_undo, by which all that is left counts as fed that has ids.
+size_t chat_take_back(struct chat *chat, size_t n);
 size_t chat_undo(struct chat *chat, size_t n);
 // Moves the message to send again to *text: the unsent one, if chat_has_unsent, else the last one, which is taken back
 // with its answer. False: there is none.

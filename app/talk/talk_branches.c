@@ -258,7 +258,7 @@ void talk_do_edit(struct talk *talk, const struct line *line)
     } else {
         if (message) {
             talk->chat.back = chat_place(&talk->chat);
-            chat_undo(&talk->chat, n);
+            chat_take_back(&talk->chat, n); // the engine follows with the message that is sent
         }
         talk->face->cut(talk->self, chat_exchanges(&talk->chat));
         talk->face->message(talk->self,

@@ -597,6 +597,17 @@ def test_a_system_message_whose_first_message_failed_is_there_once():
         same(first.read(), second.read())
 
 
+def test_a_first_message_that_failed_is_changed_behind_the_system_message():
+    failing = script("turn\nerror disk\n" + "turn\necho\n" * 5)
+    for typed in (("same", "/edit 1 other", "more"), ("same", "/retry", "/edit 1 other", "more"), ("same", "/undo", "other", "more")):
+        result = run(["--plain", "--session", "changed-first", "--system", "S"] + failing, "".join(line + "\n" for line in typed).encode(), together=True)
+        said = result.stdout.decode()
+        same((typed, "Assistant: other" in said, "Assistant: more" in said, "past the end" in said), (typed, True, True, False))
+        tree = run(["sessions", "tree", "changed-first"]).stdout.decode()
+        expect(re.search(r"\* +1 +System: S\n", tree) and tree.count("System: S") == 1 and re.search(r"\* +[0-9]+ +You: more\n", tree), tree)
+        same(run(["sessions", "rm", "changed-first"]).returncode, 0)
+
+
 def test_what_was_said_to_another_system_message_stays():
     said, _ = said_by("hi there", "/system Talk like a pirate", "hello", "/tree", args=("--session", "sy", "--system", "Be brief."))
     for wanted in ("  1    System: Be brief.", "  2    You: hi there", "* 4    System: Talk like a pirate", "You: hello"):
