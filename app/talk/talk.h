@@ -71,7 +71,7 @@ struct talk {
     bool saving, opening;
     bool untold;                   // what became of the last turn on the disk; the worker's news will say
     struct bytes held;             // a command that waits for those news, or for a save, as it was typed
-    bool tried;                    // these have come: what is not saved now can't be
+    bool tried;                    // that save has come: what is not saved now can't be
     bool part_read;                // something of the message that was sent last, which was stopped
     bool blank;                    // it goes with what is opened next, as nothing was said in it, or nothing kept
     bool lost;                     // something that was to be saved is not

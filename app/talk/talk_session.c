@@ -169,14 +169,15 @@ bool talk_drop_held(struct talk *talk)
     return true;
 }
 
-static void do_held(struct talk *talk)
+// tried: by a save that began when the command was there; else the disk may have room again.
+static void do_held(struct talk *talk, bool tried)
 {
     struct bytes line = talk->held;
     if (!line.length || talk->state != TALK_BUSY)
         return;
     talk->held = (struct bytes){0};
     talk->state = TALK_IDLE; // the face sees it when the command is done
-    talk->tried = true;
+    talk->tried = tried;
     talk_line(talk, line.data, line.length);
     talk->tried = false;
     bytes_release(&line);
@@ -222,7 +223,7 @@ void talk_on_session(struct talk *talk, const struct session_news *news)
         say_saved(talk, news, before);
     talk->untold = talk->untold && !news->of_turn;
     if (news->of_turn || talk->held.length) {
-        do_held(talk);
+        do_held(talk, !news->of_turn);
         return;
     }
     *talk->choice.note = 0;
