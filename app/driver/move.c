@@ -101,7 +101,8 @@ void move_conversation(struct keeper *keeper, struct timeline *timeline, struct 
     news->cached = backend->ops->length(backend->self);
     uint32_t unread = timeline_unread(timeline), held = backend->ops->held(backend->self);
     news->missing = held < unread ? unread - held : unread; // what was done of a group's work is not done again
-    tell(keeper, timeline, &moved, why, info.turns.forgets);
+    if (!place->anew)
+        tell(keeper, timeline, &moved, why, info.turns.forgets);
     bool says = *news->text;
     tok_ids_release(&place->ids);
     // States are those of the timeline's end, which is not the conversation's where a part of a message stays. What is

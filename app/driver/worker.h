@@ -97,6 +97,7 @@ struct worker_place {
     uint32_t unanswered;  // of ids, those of a last message without an answer
     enum think think;     // the next answer's
     struct tok_ids ids;
+    bool anew; // the next message has all of it read again, which is the caller's to say
 };
 void worker_go(struct worker *worker, struct worker_place place);
 // A conversation in which nothing was said yet begins with this system message, or with none, saved under that

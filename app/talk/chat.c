@@ -486,9 +486,14 @@ static void remove_other(struct chat *chat, size_t at)
 
 void chat_drop_unused(struct chat *chat)
 {
-    for (size_t i = chat->n_others; i > 0; i--)
-        if (chat->others[i - 1].role == TOK_SYSTEM && !chat_is_followed(chat, chat->others[i - 1].number))
+    for (size_t i = chat->n_others; i > 0; i--) {
+        const struct chat_turn *system = &chat->others[i - 1];
+        bool used = system->role != TOK_SYSTEM || chat_is_followed(chat, system->number);
+        for (size_t k = 0; k < chat->n_turns && !used; k++) // the first message, where another beginning waits
+            used = chat->turns[k].number != PART_NONE && chat->turns[k].after == system->number;
+        if (!used)
             remove_other(chat, i - 1);
+    }
 }
 
 uint32_t chat_number_system(struct chat *chat)

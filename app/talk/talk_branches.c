@@ -212,11 +212,15 @@ static void edit_unsent(struct talk *talk)
 // Of the nth last message; 0: the one that was not sent.
 static void begin_edit(struct talk *talk, const struct bytes *message, size_t n)
 {
-    struct bytes draft = {0};
-    const char *text = message->length ? message->data : "";
-    bool fine = commands_quote(&draft, text, message->length), nul = memchr(text, 0, message->length);
-    for (size_t i = 0; nul && fine && i < draft.length; i++)
-        draft.data[i] = draft.data[i] ? draft.data[i] : '\n';
+    struct bytes draft = {0}, text = {0};
+    bool fine = bytes_append(&text, message->length ? message->data : "", message->length), nul = false;
+    for (size_t i = 0; fine && i < text.length; i++)
+        if (!text.data[i]) {
+            text.data[i] = '\n';
+            nul = true;
+        }
+    fine = fine && commands_quote(&draft, text.data ? text.data : "", text.length);
+    bytes_release(&text);
     if (!fine) {
         talk_fail(talk, "out of memory");
     } else if (!talk->face->draft || !talk->face->draft(talk->self, draft.data)) {

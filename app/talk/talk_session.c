@@ -59,13 +59,27 @@ void talk_save_system(struct talk *talk)
     worker_save_system(talk->worker, text, number);
 }
 
+// What the next message has read, where it changes how the conversation begins; "" else.
+static const char *begins_anew(const struct talk *talk)
+{
+    enum think think = talk->chat.think;
+    if (!chat_begins_anew(&talk->chat, think))
+        return "";
+    return chat_begins_anew(&talk->chat, THINK_ON)
+               ? "Its answers came at once: to think first changes how the conversation begins, so all of it will be "
+                 "read again; /think off keeps it as it is."
+               : "Its answers thought first: to answer at once changes how the conversation begins, so all of it will "
+                 "be read again; /think on keeps it as it is.";
+}
+
 static void follow(struct talk *talk, enum worker_going going)
 {
     chat_drop_unused(&talk->chat);
     struct worker_place place = {.going = going,
                                  .last = chat_last(&talk->chat),
                                  .undone = talk->chat.undid ? talk->chat.undone : PART_NONE,
-                                 .think = talk->chat.think};
+                                 .think = talk->chat.think,
+                                 .anew = *begins_anew(talk)};
     if (!chat_timeline(&talk->chat, &place.ids)) {
         talk_fail(talk, "out of memory");
         tok_ids_release(&place.ids);
@@ -103,19 +117,6 @@ static void show_turns(struct talk *talk, bool full)
     if (chat->n_turns && chat->turns[chat->n_turns - 1].role == TOK_USER)
         talk_say(talk, full ? "No answer to this message yet, and no room for one; a new message replaces it."
                             : "No answer to this message yet: /retry answers it, a new message replaces it.");
-}
-
-// What the next message has read, where it changes how the conversation begins; "" else.
-static const char *begins_anew(const struct talk *talk)
-{
-    enum think think = talk->chat.think;
-    if (!chat_begins_anew(&talk->chat, think))
-        return "";
-    return chat_begins_anew(&talk->chat, THINK_ON)
-               ? "Its answers came at once: to think first changes how the conversation begins, so all of it will be "
-                 "read again; /think off keeps it as it is."
-               : "Its answers thought first: to answer at once changes how the conversation begins, so all of it will "
-                 "be read again; /think on keeps it as it is.";
 }
 
 static void on_opened(struct talk *talk, const struct session_news *news)
@@ -192,12 +193,12 @@ static void say_saved(struct talk *talk, const struct session_news *news, const 
     bool failed = *news->text && news->failed && !news->of_turn;
     if (failed)
         talk_fail(talk, "%s", news->text);
-    if (talk->going && !news->of_turn && *begins_anew(talk)) // as another branch was fed: all of it, whatever is there
-        talk_say_for_now(talk, "%s", begins_anew(talk));
-    else if (*news->text && !failed && talk->going && !news->of_turn) // of the next message
+    else if (*news->text && talk->going && !news->of_turn) // of the next message
         talk_say_for_now(talk, "%s", news->text);
-    else if (*news->text && !failed)
+    else if (*news->text)
         talk_say(talk, "%s", news->text);
+    if (talk->going && !news->of_turn && *begins_anew(talk)) // as another branch was fed
+        talk_say_for_now(talk, "%s", begins_anew(talk));
     if (failed && another)
         talk_say(talk, "The conversation goes on as \"%s\"; the next turn tries again to save it.", news->name);
     else if (failed && renamed)

@@ -197,6 +197,8 @@ int files_create(struct new_file *file, const char *path)
         goto discard;
     mode_t mask = umask(0);
     umask(mask);
+    if (is_there && fchown(file->fd, (uid_t)-1, there.st_gid) != 0)
+        there.st_mode &= ~(mode_t)S_IRWXG; // not ours to give: what its group may do is not another's
     fchmod(file->fd, is_there ? there.st_mode & 0777 : 0666 & ~mask); // as a shell's > would, not mkstemp's 0600
     fcntl(file->fd, F_SETFD, FD_CLOEXEC);
     return 0;

@@ -1042,24 +1042,24 @@ def test_commands():
 
 
 def test_what_is_deleted_is_what_was_told_of():
-    ask("hello", "--session", "told", *script(ECHO))
+    ask("hello", "--session", "announced", *script(ECHO))
     ask("a story", "--session", "another", *script(ECHO))
     ask("a fox", "--session", "another", *script(ECHO))
     t = chat(ECHO, columns=200)
-    t.send("/delete told\r")
-    t.wait('Session "told": 2 messages', "/delete told once more deletes it for good.", "You:")
-    same(run(["sessions", "rm", "told"]).returncode, 0)
-    same(run(["sessions", "rename", "another", "told"]).returncode, 0)
-    t.send("/delete told\r")
-    t.wait('Not deleted: session "told" has changed meanwhile.', 'Session "told": 4 messages', "/delete told once more deletes it for good.", "You:")
-    ask("more", "--session", "told", *script(ECHO))
-    t.send("/delete told\r")
-    t.wait("Not deleted", 'Session "told": 6 messages', "/delete told once more", "You:")
-    expect("told" in names(), "nothing is deleted that was not told of")
-    t.send("/delete told\r")
+    t.send("/delete announced\r")
+    t.wait('Session "announced": 2 messages', "/delete announced once more deletes it for good.", "You:")
+    same(run(["sessions", "rm", "announced"]).returncode, 0)
+    same(run(["sessions", "rename", "another", "announced"]).returncode, 0)
+    t.send("/delete announced\r")
+    t.wait('Not deleted: session "announced" has changed meanwhile.', 'Session "announced": 4 messages', "/delete announced once more deletes it for good.", "You:")
+    ask("more", "--session", "announced", *script(ECHO))
+    t.send("/delete announced\r")
+    t.wait("Not deleted", 'Session "announced": 6 messages', "/delete announced once more", "You:")
+    expect("announced" in names(), "nothing is deleted that was not told of")
+    t.send("/delete announced\r")
     t.wait("Deleted.", "You:")
     leave(t)
-    same("told" in names(), False)
+    same("announced" in names(), False)
 
 
 def test_a_loaded_conversation_thinks_as_asked():
