@@ -134,8 +134,7 @@ char *plan_warning(char *out, size_t size, const struct moe_cache_plan *plan, bo
     *out = 0;
     if (plan->per_layer)
         add(out, size,
-            "The expert cache cannot hold the %" PRIu64
-            " experts of one token, so layers get fixed shares of it; "
+            "The expert cache cannot hold the %" PRIu64 " experts of one token, so layers get fixed shares of it; "
             "--expert-cache %s or more works better. ",
             plan->token_experts, format_bytes_typed(a, sizeof a, plan->token_experts * plan->slot_bytes));
     if (plan->direct_refused)

@@ -85,7 +85,8 @@ static void any_text_can_be_typed(struct harness *t)
         {" /help", "\\ /help"},
         {"!ls", "\\!ls"},
         {"!", "!"},
-        {"!note\ntouch x", "\\!note\ntouch x"}, // of several lines it is no command of the shell, but may become one line
+        {"!note\ntouch x",
+         "\\!note\ntouch x"}, // of several lines it is no command of the shell, but may become one line
         {"\\!ls", "\\\\!ls"},
         {"\\frac{1}{2}", "\\frac{1}{2}"},
         {"\"\"\"Docstring.\"\"\"\nx = \"\"\"y\"\"\"", "\\\"\"\"Docstring.\"\"\"\nx = \"\"\"y\"\"\""},
