@@ -441,7 +441,7 @@ def test_the_disk_is_the_disk():
             # a block of the file system's own may be missing, which is then the disk's, or a page of the program's; and one
             # may have come between the turns
             expect(read > 100 * EXPERT and told <= 1.006 * moved + 8192 and moved < 8 * EXPERT and told < EXPERT, "all is in the page cache: %d, %d" % (moved, told))
-            expect(moved or s.row()["token"][0] == 0, s.text())
+            expect(told or s.row()["token"][0] == 0, s.text())
         forget(copy)
         moved, told, read = turn("And then?")
         expect(read / 2 < told <= read and told <= 1.006 * moved, "%d of %d from the disk, %d by the system" % (told, read, moved))
