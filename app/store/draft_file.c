@@ -99,9 +99,7 @@ static void say_stays(const struct draft_taker *to, const char *folder, const ch
 // As a draft has it: no NUL, and no line's end behind it.
 static void tidy(struct bytes *text)
 {
-    for (size_t i = 0; i < text->length; i++)
-        if (!text->data[i])
-            text->data[i] = '\n';
+    bytes_without_zeros(text);
     while (text->length && text->data[text->length - 1] == '\n')
         text->data[--text->length] = 0;
 }

@@ -213,13 +213,8 @@ static void edit_unsent(struct talk *talk)
 static void begin_edit(struct talk *talk, const struct bytes *message, size_t n)
 {
     struct bytes draft = {0}, text = {0};
-    bool fine = bytes_append(&text, message->length ? message->data : "", message->length), nul = false;
-    for (size_t i = 0; fine && i < text.length; i++)
-        if (!text.data[i]) {
-            text.data[i] = '\n';
-            nul = true;
-        }
-    fine = fine && commands_quote(&draft, text.data ? text.data : "", text.length);
+    bool fine = bytes_append(&text, message->data, message->length), nul = fine && bytes_without_zeros(&text);
+    fine = fine && commands_quote(&draft, text.data, text.length);
     bytes_release(&text);
     if (!fine) {
         talk_fail(talk, "out of memory");

@@ -91,13 +91,7 @@ static int make_file(struct edited *edited)
 // is printed. Its length.
 static size_t tidy_text(struct tui *tui, struct bytes *text)
 {
-    char *nul = text->data;
-    bool had = false;
-    while (text->length && (nul = memchr(nul, 0, text->length - (size_t)(nul - text->data)))) {
-        *nul = '\n';
-        had = true;
-    }
-    if (had)
+    if (bytes_without_zeros(text))
         tui_notice(tui, "NUL bytes of it became newlines");
     while (text->length && text->data[text->length - 1] == '\n')
         text->data[--text->length] = 0;

@@ -24,6 +24,17 @@ void bytes_release(struct bytes *bytes)
     *bytes = (struct bytes){0};
 }
 
+bool bytes_without_zeros(struct bytes *bytes)
+{
+    bool had = false;
+    for (size_t i = 0; i < bytes->length; i++)
+        if (!bytes->data[i]) {
+            bytes->data[i] = '\n';
+            had = true;
+        }
+    return had;
+}
+
 bool bytes_have_text(const struct bytes *bytes, const char *text)
 {
     for (size_t at = 0; at < bytes->length; at += strlen(bytes->data + at) + 1)

@@ -14,7 +14,8 @@ struct bytes {
 };
 void bytes_release(struct bytes *bytes);
 bool bytes_append(struct bytes *bytes, const void *data, size_t length); // false: no memory
-bool bytes_have_text(const struct bytes *bytes, const char *text);       // of texts with a zero byte between two
+bool bytes_without_zeros(struct bytes *bytes); // each becomes a newline, as a draft has none; false: there was none
+bool bytes_have_text(const struct bytes *bytes, const char *text); // of texts with a zero byte between two
 
 // Raises the limit of open files to this where it is lower and may be. False: it is *most, and may not.
 bool files_may_open(unsigned count, unsigned *most);
