@@ -11,7 +11,6 @@
 #include "engine/base/err.h"
 #include "engine/base/file.h"
 #include "engine/files/checkpoint.h"
-#include "engine/files/file_hash.h"
 
 enum { PATH_ROOM = 4400 };
 
@@ -112,34 +111,17 @@ void beside_folder(const struct package *package, char path[BESIDE_FOLDER_SIZE])
         snprintf(path, BESIDE_FOLDER_SIZE, "%.3999s", package->directory);
 }
 
-uint64_t beside_offset(const void *copy, uint64_t piece)
+uint64_t beside_offset(const void *context, uint64_t piece)
 {
-    uint64_t bytes = ((const struct beside_copy *)copy)->bytes, offset = piece * BESIDE_PIECE;
-    return offset < bytes ? offset : bytes;
+    const struct beside_file *file = context;
+    uint64_t offset = piece * BESIDE_PIECE;
+    return offset < file->bytes ? offset : file->bytes;
 }
 
-int beside_produce(const void *copy, uint64_t piece, void *buffer, struct moe_err *err)
+int beside_produce(const void *context, uint64_t piece, void *buffer, struct moe_err *err)
 {
-    const struct beside_copy *file = copy;
+    const struct beside_file *file = context;
     uint64_t offset = beside_offset(file, piece);
     const struct file_range range = {file->fd, file->path, offset, (size_t)(beside_offset(file, piece + 1) - offset)};
     return file_read(&range, buffer, err);
-}
-
-int beside_sum_is(const struct beside_copy *copy, const char sha256[65], bool *is, struct moe_err *err)
-{
-    char hex[65];
-    EVP_MD_CTX *hash = EVP_MD_CTX_new();
-    unsigned char *buffer = malloc(BESIDE_PIECE);
-    bool good = hash && buffer && EVP_DigestInit_ex(hash, EVP_sha256(), NULL) == 1;
-    int code = MOE_OK;
-    for (uint64_t piece = 0, at; good && !code && (at = beside_offset(copy, piece)) < copy->bytes; piece++) {
-        code = beside_produce(copy, piece, buffer, err);
-        good = code || EVP_DigestUpdate(hash, buffer, (size_t)(beside_offset(copy, piece + 1) - at)) == 1;
-    }
-    good = good && file_hash_hex(hash, hex);
-    *is = good && !code && strcmp(hex, sha256) == 0;
-    EVP_MD_CTX_free(hash);
-    free(buffer);
-    return code || good ? code : moe_fail_file(err, MOE_NO_MEMORY, copy->path, 0, "could not be hashed");
 }

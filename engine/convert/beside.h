@@ -12,6 +12,7 @@ enum { BESIDE_BYTES = 64 << 20 /* what tokenizers are read up to */, BESIDE_PIEC
 struct beside_file {
     int fd; // -1: nothing to copy, as it is not there, or is no regular file
     uint64_t bytes;
+    const char *path; // the caller's, for messages
 };
 
 // Opens one for reading; the caller closes fd. A link may lead to another place of the folder, and from a snapshot of
@@ -20,16 +21,9 @@ struct beside_file {
 // model's.
 int beside_open(const char *folder, const char *name, struct beside_file *file, struct moe_err *err);
 
-// One that is copied as it is, in pieces, as writer_chunks asks for them.
-struct beside_copy {
-    int fd;
-    const char *path;
-    uint64_t bytes;
-};
-uint64_t beside_offset(const void *copy, uint64_t piece);
-int beside_produce(const void *copy, uint64_t piece, void *buffer, struct moe_err *err);
-// Is this its SHA-256 now? On 0 *is says so.
-int beside_sum_is(const struct beside_copy *copy, const char sha256[65], bool *is, struct moe_err *err);
+// It is copied as it is, in pieces, as writer_chunks asks for them; the context is the struct beside_file.
+uint64_t beside_offset(const void *context, uint64_t piece);
+int beside_produce(const void *context, uint64_t piece, void *buffer, struct moe_err *err);
 
 // Their names, the tokenizer's file and what goes with it; NULL ends them.
 extern const char *const beside_names[];

@@ -22,6 +22,7 @@
 #include "engine/convert/consume.h"
 #include "engine/convert/likeness.h"
 #include "engine/convert/job_key.h"
+#include "engine/files/file_hash.h"
 #include "engine/files/package_facts.h"
 #include "engine/files/spans.h"
 #include "engine/files/ggml_types.h"
@@ -403,11 +404,17 @@ static int write_layer(struct conversion *c, uint32_t layer)
 }
 
 // Has an earlier run copied it as it is now? No key has what lies beside the weights, and it may have been corrected.
-static int is_copied(struct conversion *c, const char *name, const struct beside_copy *file, bool *copied)
+static int is_copied(struct conversion *c, const char *name, const struct beside_file *file, bool *copied)
 {
     const struct journal_file *whole = journal_find(&c->journal, name);
+    const struct file_hashing how = {.path = file->path, .bytes = file->bytes};
+    char hex[65];
     *copied = false;
-    return whole && whole->bytes == file->bytes ? beside_sum_is(file, whole->sha256, copied, c->err) : MOE_OK;
+    if (!whole || whole->bytes != file->bytes)
+        return MOE_OK;
+    int code = file_hash_open(&how, file->fd, hex, c->err);
+    *copied = !code && strcmp(hex, whole->sha256) == 0;
+    return code;
 }
 
 // What an earlier run has copied of one that is not there any more.
@@ -422,13 +429,13 @@ static int leave_out(struct conversion *c, const char *name)
 static int copy_beside(struct conversion *c, const char *name)
 {
     char path[BESIDE_FOLDER_SIZE + 300];
-    struct beside_file beside;
+    struct beside_file file;
     beside_folder(&c->source, path);
-    int code = beside_open(path, name, &beside, c->err);
-    if (code || beside.fd < 0)
+    int code = beside_open(path, name, &file, c->err);
+    if (code || file.fd < 0)
         return code ? code : leave_out(c, name);
     snprintf(path + strlen(path), 300, "/%s", name);
-    const struct beside_copy file = {.fd = beside.fd, .path = path, .bytes = beside.bytes};
+    file.path = path;
     const struct writer_chunks chunks = {.count = (file.bytes + BESIDE_PIECE - 1) / BESIDE_PIECE,
                                          .most_bytes = BESIDE_PIECE,
                                          .offset = beside_offset,

@@ -78,13 +78,9 @@ bool file_hash_hex(EVP_MD_CTX *hash, char hex[65])
     return true;
 }
 
-int file_hash(const struct file_hashing *how, char hex[65], struct moe_err *err)
+int file_hash_open(const struct file_hashing *how, int fd, char hex[65], struct moe_err *err)
 {
-    int fd;
-    uint64_t size;
-    int code = file_open(how->path, &fd, &size, err);
-    if (code)
-        return code;
+    int code = MOE_OK;
     if (how->from_disk)
         go_direct(how, fd);
     void *buffer = aligned_alloc(BLOCK, BUFFER_BYTES);
@@ -97,6 +93,17 @@ int file_hash(const struct file_hashing *how, char hex[65], struct moe_err *err)
         code = moe_fail_file(err, MOE_NO_MEMORY, how->path, 0, "libcrypto could not hash it");
     EVP_MD_CTX_free(hash);
     free(buffer);
+    return code;
+}
+
+int file_hash(const struct file_hashing *how, char hex[65], struct moe_err *err)
+{
+    int fd;
+    uint64_t size;
+    int code = file_open(how->path, &fd, &size, err);
+    if (code)
+        return code;
+    code = file_hash_open(how, fd, hex, err);
     close(fd);
     return code;
 }

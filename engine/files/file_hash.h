@@ -19,6 +19,7 @@ struct file_hashing {
 };
 // In hex. MOE_IO and the like name the file; MOE_CANCELLED.
 int file_hash(const struct file_hashing *how, char hex[65], struct moe_err *err);
+int file_hash_open(const struct file_hashing *how, int fd, char hex[65], struct moe_err *err); // of a file that is open
 // Ends a SHA-256 that the caller began, and still has to free: in hex. False: libcrypto could not.
 bool file_hash_hex(EVP_MD_CTX *hash, char hex[65]);
 

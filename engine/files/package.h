@@ -58,7 +58,7 @@ struct package {
     struct moe_suggestion suggestion;
     struct package_file tokenizer; // path NULL: none
     char fingerprint[65];          // what conversations are bound to
-    char fingerprint_once[65];     // of a package: the manifest's, to which older programs bound them; else ""
+    char fingerprint_once[65];     // and were by older programs, of a package the manifest's; "": the same
     struct package_file resident;
     bool resident_is_gguf; // of a package that was a GGUF; else it is safetensors
     struct shape shape;

@@ -97,10 +97,11 @@ static bool add_indexer(EVP_MD_CTX *hash, const struct shape *s)
            EVP_DigestUpdate(hash, s->layer_kinds, s->n_layers) == 1;
 }
 
-// The same of what few models have: the others' are as here. Older programs left it out.
+// The same of what few models have: without it the others keep the fingerprints that older programs gave them.
 static bool add_rare(EVP_MD_CTX *hash, const struct shape *s, bool *rare)
 {
-    static const double usual[] = {0, 0, 0, 0, 0, 0, 0, 0, 1e-6F};
+    enum { LATENT_EPS = 8 };
+    static const double usual[] = {[LATENT_EPS] = 1e-6F};
     const double settings[] = {s->linear.bound,
                                s->bank_every,
                                s->situ_beta,
@@ -109,7 +110,7 @@ static bool add_rare(EVP_MD_CTX *hash, const struct shape *s, bool *rare)
                                s->hyper.n_streams,
                                s->hyper.iterations,
                                s->indexer.pool > 1 ? s->indexer.pool : 0,
-                               s->kv_lora_rank ? s->latent_norm_eps : usual[8]};
+                               [LATENT_EPS] = s->kv_lora_rank ? s->latent_norm_eps : usual[LATENT_EPS]};
     *rare = memcmp(settings, usual, sizeof usual) != 0;
     return !*rare || EVP_DigestUpdate(hash, settings, sizeof settings) == 1;
 }
