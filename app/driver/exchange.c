@@ -255,7 +255,7 @@ void exchange_take(struct exchange *exchange, struct turn *turn)
     if (kept && exchange->keeper->saved)
         saved = keeper_save_answer(exchange->keeper, turn, result);
     else if (left)
-        keeper_save_left(exchange->keeper);
+        keeper_save_text_first(exchange->keeper);
     steps_end_saving(exchange->steps);
     ops->resume(self); // before the face knows: what it cancels from then on is the next turn
     result->news_follow = exchange->keeper->saved != NULL;

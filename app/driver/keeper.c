@@ -124,8 +124,7 @@ static bool make_message(struct keeper *keeper, const struct turn *turn, const s
            fill_part(keeper, part, result->prompt.ids + begin, result->prompt_ends[i] - begin);
 }
 
-// The text before what ends the turn. Should it fail, that tries again, and says so.
-static void save_text_first(struct keeper *keeper)
+void keeper_save_text_first(struct keeper *keeper)
 {
     struct store_error error;
     bool failed = keeper->news.failed;
@@ -204,11 +203,6 @@ void keeper_leave_answer(struct keeper *keeper, uint32_t position)
     saved_cut_for_answer(keeper->saved, position);
 }
 
-void keeper_save_left(struct keeper *keeper)
-{
-    save_text_first(keeper);
-}
-
 void keeper_save_read(struct keeper *keeper)
 {
     static const uint32_t none[MOE_BORDERS];
@@ -257,7 +251,7 @@ bool keeper_save_answer(struct keeper *keeper, const struct turn *turn, const st
         return false;
     }
     keeper->unanswered.there = false;
-    save_text_first(keeper);
+    keeper_save_text_first(keeper);
     return true;
 }
 

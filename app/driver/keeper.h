@@ -81,9 +81,9 @@ void keeper_leave_message(struct keeper *keeper);
 void keeper_save_prompt(struct keeper *keeper, const struct turn *turn, const uint32_t *borders);
 // Before another answer to the message that ends at token `position`: cuts the saved conversation back to there.
 void keeper_leave_answer(struct keeper *keeper, uint32_t position);
-// Where that other answer did not come: so that the disk has it so before anybody is told. Should it fail, the next
-// keeper_save_text tries again, and says so.
-void keeper_save_left(struct keeper *keeper);
+// The text before what ends the turn, and before anybody is told of it, such as that the other answer did not come.
+// Should it fail, the next keeper_save_text or commit tries again, and says so.
+void keeper_save_text_first(struct keeper *keeper);
 // As keeper_save_prompt, of a message that was on the disk without its rows and now was read. Not where it was answered
 // before: that answer is the conversation's until the new one is there.
 void keeper_save_read(struct keeper *keeper);

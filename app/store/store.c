@@ -671,9 +671,8 @@ static bool is_as_seen(const struct store *store, const char *name, const struct
            !own_file_changed(&seen->manifest, store_path(store, name, "session.json").text);
 }
 
-// seen: what it has to be; NULL: whatever it is.
-static enum store_code remove_session(const struct store *store, const char *name, const struct store_seen *seen,
-                                      struct store_error *error)
+enum store_code store_remove_seen(const struct store *store, const char *name, const struct store_seen *seen,
+                                  struct store_error *error)
 {
     const struct store_io *io = store->io;
     int lock = -1;
@@ -712,13 +711,7 @@ static enum store_code remove_session(const struct store *store, const char *nam
 
 enum store_code store_remove(const struct store *store, const char *name, struct store_error *error)
 {
-    return remove_session(store, name, NULL, error);
-}
-
-enum store_code store_remove_seen(const struct store *store, const char *name, const struct store_seen *seen,
-                                  struct store_error *error)
-{
-    return remove_session(store, name, seen, error);
+    return store_remove_seen(store, name, NULL, error);
 }
 
 enum store_code store_rename(const struct store *store, const char *from, const char *to, bool locked,

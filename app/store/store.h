@@ -114,7 +114,7 @@ struct store_seen {
 };
 void store_see(const struct store *store, const char *name, struct store_seen *seen); // as it is now
 void store_seen_release(struct store_seen *seen);
-// As store_remove, as long as it is that session, and as it was: STORE_CHANGED.
+// As store_remove, as long as it is that session, and as it was, else STORE_CHANGED; seen NULL: whatever it is.
 enum store_code store_remove_seen(const struct store *store, const char *name, const struct store_seen *seen,
                                   struct store_error *error);
 // Renames a session that nobody has open, or whose lock the caller holds.

@@ -494,8 +494,7 @@ static bool delete_session(struct talk *talk, const struct talk_argument *argume
     bool told = talk->scripted || strcmp(talk->delete_asked.text, name) == 0;
     if (!told && asks_to_delete(talk, argument))
         return false;
-    enum store_code code = talk->scripted ? store_remove(&talk->store, name, &error)
-                                          : store_remove_seen(&talk->store, name, &talk->delete_seen, &error);
+    enum store_code code = store_remove_seen(&talk->store, name, talk->scripted ? NULL : &talk->delete_seen, &error);
     if (code == STORE_CHANGED) {
         talk_say(talk, "Not deleted: session \"%s\" has changed meanwhile.", name);
         if (asks_to_delete(talk, argument))

@@ -314,11 +314,13 @@ bool term_remember(void)
     return true;
 }
 
-void term_restore_enters(char *bytes, size_t length)
+ssize_t term_read(int terminal, char *bytes, size_t size)
 {
-    for (size_t i = 0; i < length && term.early > 0; i++, term.early--)
+    ssize_t got = read(terminal, bytes, size);
+    for (ssize_t i = 0; i < got && term.early > 0; i++, term.early--)
         if (bytes[i] == '\n')
             bytes[i] = '\r';
+    return got;
 }
 
 int term_signal_of(char key)

@@ -47,9 +47,9 @@ bool term_raw(bool pastes);
 // The same with marked pastes, and Ctrl-C, Ctrl-Z and Ctrl-\ are keys like others: a signal would reach all who run in
 // the foreground with us, such as a script's shell, which then ends.
 bool term_raw_keys(void);
-// Of bytes that were just read from the terminal: an end of a line that waited when it was taken over is Enter, which
-// the terminal made a Ctrl-J as it does for lines that it edits itself. Each read in its order.
-void term_restore_enters(char *bytes, size_t length);
+// read(2) of the terminal, by whoever reads keys: an end of a line that waited when it was taken over is Enter, which
+// the terminal made a Ctrl-J as it does for lines that it edits itself.
+ssize_t term_read(int terminal, char *bytes, size_t size);
 int term_signal_of(char key); // that a key would send if it were none: SIGINT, SIGTSTP, SIGQUIT; 0: it is a key
 void term_restore(void);      // harmless when nothing was changed, or another has set the terminal since
 // What brings a screen that is drawn on back to lines, written before anything else when the terminal is restored, also

@@ -309,8 +309,7 @@ static bool face_draft(void *self, const char *text)
     struct tui *tui = self;
     tui_end_search(tui);
     tui_put_draft_away(tui);
-    tui->kept_back = false;
-    prompt_replace(text);
+    tui_replace_draft(tui, text);
     tui->dirty = true;
     return true;
 }
@@ -386,9 +385,8 @@ static void read_keys(void *self)
     char block[BLOCK];
     end_burst(tui, term_clock_ms());
     tui->burst.read = true;
-    ssize_t got = read(STDIN_FILENO, block, sizeof block);
+    ssize_t got = term_read(STDIN_FILENO, block, sizeof block);
     if (got > 0) {
-        term_restore_enters(block, (size_t)got);
         take_keys(tui, block, (size_t)got);
         while (tui->held.length) {
             struct bytes held = tui->held;

@@ -122,8 +122,9 @@ bool tui_slash_commands(const struct tui *tui); // a slash leaves the page and b
 void tui_put_draft_away(struct tui *tui);       // into the history, and says so; nothing when there is none
 
 // tui_queue.c: what was entered
-void tui_enter(struct tui *tui, const char *text); // a line and Enter
-void tui_send_queued(struct tui *tui);             // as long as nothing else is under way
+void tui_enter(struct tui *tui, const char *text);         // a line and Enter
+void tui_send_queued(struct tui *tui);                     // as long as nothing else is under way
+void tui_replace_draft(struct tui *tui, const char *text); // by what is none of what was kept back
 void tui_take_queue_back(struct tui *tui); // before the draft, to be edited; a line is free for what is typed then
 struct bytes tui_unqueue(struct tui *tui, size_t at);
 

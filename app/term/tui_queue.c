@@ -21,6 +21,12 @@ static void mark_kept(struct tui *tui, const char *text)
     tui->kept_lines = count_lines(text);
 }
 
+void tui_replace_draft(struct tui *tui, const char *text)
+{
+    tui->kept_back = false;
+    prompt_replace(text);
+}
+
 // Text that is not sent stays in the draft, with a line of its own behind it for what is typed next.
 static void keep_back(struct tui *tui, const char *text)
 {

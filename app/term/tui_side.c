@@ -102,8 +102,7 @@ static size_t tidy_text(struct tui *tui, struct bytes *text)
 static size_t take_text(struct tui *tui, struct bytes *text)
 {
     size_t length = tidy_text(tui, text);
-    tui->kept_back = false;
-    prompt_replace(length ? text->data : "");
+    tui_replace_draft(tui, length ? text->data : "");
     bytes_release(text);
     return length;
 }
@@ -114,8 +113,7 @@ static size_t take_output(struct tui *tui, struct bytes *text)
     struct bytes typed = {0};
     size_t length = tidy_text(tui, text);
     bool fine = !length || commands_quote(&typed, text->data, length);
-    tui->kept_back = false;
-    prompt_replace(fine && length ? typed.data : "");
+    tui_replace_draft(tui, fine && length ? typed.data : "");
     if (!fine)
         tui_notice(tui, "no memory for what the command printed");
     bytes_release(&typed);
@@ -320,9 +318,7 @@ static bool read_awaited(struct awaited *awaited)
 {
     enum { MARK = 6 };
     char block[256];
-    ssize_t got = read(STDIN_FILENO, block, sizeof block);
-    if (got > 0)
-        term_restore_enters(block, (size_t)got);
+    ssize_t got = term_read(STDIN_FILENO, block, sizeof block);
     bool fine = got <= 0 || bytes_append(&awaited->came, block, (size_t)got);
     awaited->over = awaited->over || got <= 0; // gone: who reads keys next says so
     while (!awaited->over && awaited->pushed < awaited->came.length) {

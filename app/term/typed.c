@@ -90,9 +90,7 @@ bool typed_read(struct typed *typed, int terminal)
 {
     struct pollfd input = {.fd = terminal, .events = POLLIN};
     char block[4096];
-    ssize_t got = poll(&input, 1, 0) > 0 ? read(terminal, block, sizeof block) : 0;
-    if (got > 0)
-        term_restore_enters(block, (size_t)got);
+    ssize_t got = poll(&input, 1, 0) > 0 ? term_read(terminal, block, sizeof block) : 0;
     return got > 0 && typed_add(typed, block, (size_t)got);
 }
 
