@@ -411,7 +411,7 @@ static int check_size(const struct package_file *file, struct moe_err *err)
     struct moe_err own = {.text = ""};
     int code = file_open(file->path, &fd, &bytes, &own);
     if (code == MOE_NOT_FOUND && own.sys_errno) // else it is a pointer to it
-        return moe_fail_file(err, code, file->path, 0, "is missing from the package; get the package again");
+        return moe_fail_file(err, MOE_NOT_FOUND, file->path, 0, "is missing from the package; get the package again");
     if (code && err)
         *err = own;
     if (code)
