@@ -80,6 +80,7 @@ struct talk {
     bool hole;                     // and its session never will
     char session[STORE_NAME_SIZE]; // "" until it has a name
     bool system_waits;             // to be saved with the next message
+    bool system_follows;           // to be saved once the conversation is open that it goes along to
 };
 
 // Gets ready what the options ask for, which must outlive the talk; nothing is opened yet and no thread started. 0, or

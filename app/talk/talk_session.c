@@ -231,7 +231,11 @@ void talk_on_session(struct talk *talk, const struct session_news *news)
     if (talk->going)
         talk_say_ways(talk);
     talk->going = false;
-    if (talk->state == TALK_BUSY)
+    bool follows = talk->system_follows && talk->state == TALK_BUSY;
+    talk->system_follows = false;
+    if (follows) // the news of that are these words' end: each of the worker's calls is answered before the next
+        talk_save_system(talk);
+    else if (talk->state == TALK_BUSY)
         talk_enter(talk, TALK_IDLE);
 }
 
@@ -322,8 +326,8 @@ void talk_do_new(struct talk *talk, const struct line *line)
     chat_count_anew(&talk->chat);
     if (talk->saving)
         talk_open_session(talk, chat_position(&talk->chat), false);
-    if (talk->saving && nowhere && !chat_position(&talk->chat)) // one that was fed is of what was opened already
-        talk_save_system(talk);
+    // One that was fed is of what was opened already.
+    talk->system_follows = talk->opening && nowhere && !chat_position(&talk->chat);
 }
 
 void talk_say_unread(struct talk *talk, const char *command)

@@ -470,6 +470,14 @@ def test_nothing_said_is_nothing_kept():
         same(run(["sessions", "rm", one]).returncode, 0)
 
 
+def test_what_new_takes_along_is_saved_before_the_next_command():
+    run(["--plain", "--session", "said"] + script(ECHO), stdin=b"one\n")
+    said, made = said_by("/system Be brief.", "/new", "/load said")
+    expect("model fake. Nothing needs to be read again.\n" in said, said)  # /load is answered by its own news
+    same(made, [])
+    same(run(["sessions", "rm", "said"]).returncode, 0)
+
+
 def said_by(*typed, args=(), status=0):
     """What a chat of plain lines says to these, and the names of the sessions that it makes."""
     before = set(names())
