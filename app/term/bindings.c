@@ -239,6 +239,20 @@ static bool is_ours(const char *sequence, Keymap map)
     return false;
 }
 
+enum prompt_key bindings_find(const char *bytes, size_t length)
+{
+    int type = ISFUNC;
+    rl_command_func_t *bound = rl_function_of_keyseq_len(bytes, length, rl_get_keymap(), &type);
+    if (!bound || (type == ISFUNC && (bound == nothing || bound == unknown || bound == skip)))
+        return PROMPT_KEY_NONE;
+    if (type == ISKMAP)
+        return PROMPT_KEY_BEGINS;
+    for (size_t i = 0; i < N_KEYS && type == ISFUNC; i++)
+        if (bound == keys[i].does)
+            return keys[i].in_lines ? PROMPT_KEY_DRAFT : PROMPT_KEY_SCREEN;
+    return PROMPT_KEY_DRAFT;
+}
+
 // Where an inputrc leaves the key as readline has it.
 static void bind_instead(const char *sequence, Keymap map, rl_command_func_t *was, rl_command_func_t *does)
 {

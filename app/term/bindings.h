@@ -28,6 +28,7 @@ struct bindings *prompt_bindings(void);
 void bindings_name(void);
 // After that: binds, with moechat's own inputrc and the settings of readline's that must be so.
 void bindings_read(struct bindings *bindings);
+enum prompt_key bindings_find(const char *bytes, size_t length); // see prompt_find_key
 // Before each byte: a search that is over has its keys taken back.
 void bindings_settle(struct bindings *bindings);
 // The character that a key waits for won't come.

@@ -491,6 +491,11 @@ const char *prompt_with_paste(const struct prompt_draft *draft, const struct byt
     return fine ? whole->data : draft->text;
 }
 
+enum prompt_key prompt_find_key(const char *bytes, size_t length)
+{
+    return bindings_find(bytes, length);
+}
+
 bool prompt_awaits_character(void)
 {
     return prompt.bindings.waits;

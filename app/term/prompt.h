@@ -85,7 +85,15 @@ void prompt_type(const char *bytes, size_t length);   // whole keys
 void prompt_insert(const char *bytes, size_t length); // text, as one step to undo
 void prompt_replace(const char *text);                // the draft; the cursor goes to its end
 void prompt_point(size_t point);
-void prompt_cancel(void);                // what readline is in the middle of
+void prompt_cancel(void); // what readline is in the middle of
+// Whose these bytes are, a key's from its first on, in the keymap that readline has now.
+enum prompt_key {
+    PROMPT_KEY_NONE,   // nobody's
+    PROMPT_KEY_BEGINS, // a key that has more
+    PROMPT_KEY_SCREEN,
+    PROMPT_KEY_DRAFT, // readline's own, and ours that edit
+};
+enum prompt_key prompt_find_key(const char *bytes, size_t length);
 bool prompt_awaits_character(void);      // that belongs to the key before it, whatever it is
 bool prompt_is_within_key(void);         // a key that has begun, a count, a search: what is typed belongs to it
 bool prompt_vi_command(void);            // readline is in vi's command mode

@@ -358,12 +358,29 @@ static bool is_key(const struct input_item *item, const char *key)
     return item->length == strlen(key) && memcmp(item->bytes, key, item->length) == 0;
 }
 
-// What would change the draft, which nobody looks at under a page.
-static bool is_edit(const struct input_item *item)
+// Of the keys that a page has no use for itself, the screen's do there what they do elsewhere. readline's would change
+// the draft, which nobody looks at, or send it.
+static void other_key(struct tui *tui, const struct input_item *item)
 {
-    unsigned char first = (unsigned char)item->bytes[0];
-    return first >= ' ' ? first != 0x7F || prompt_draft().length
-                        : prompt_draft().length && strchr("\b\024\027\037", first);
+    char whole[sizeof tui->begun.bytes + sizeof tui->input.held];
+    size_t length = tui->begun.length;
+    bool text = !length && (unsigned char)item->bytes[0] >= ' ';
+    enum prompt_key key = PROMPT_KEY_DRAFT;
+    memcpy(whole, tui->begun.bytes, length);
+    if (!text && length + item->length <= sizeof whole) {
+        memcpy(whole + length, item->bytes, item->length);
+        length += item->length;
+        key = prompt_find_key(whole, length);
+    }
+    tui->begun.length = 0;
+    if (key == PROMPT_KEY_SCREEN) {
+        prompt_type(whole, length);
+    } else if (key == PROMPT_KEY_BEGINS && length <= sizeof tui->begun.bytes) {
+        memcpy(tui->begun.bytes, whole, length);
+        tui->begun.length = length;
+    } else if (key == PROMPT_KEY_DRAFT) {
+        tui_notice(tui, "q or Esc closes this page");
+    }
 }
 
 // Over the conversation stands a page: keys as less has them. The draft below stays as it is; other characters are none
@@ -391,21 +408,21 @@ static bool page_key(struct tui *tui, const struct input_item *item)
     bool blank = !prompt_draft().length;
     if (tui->mode == MODE_SEARCH || prompt_is_within_key())
         return false;
-    if (!tui->help_open) // the figures in the chat's place are left by their own key
+    if (!tui->help_open) { // the figures in the chat's place are left by their own key
+        tui->begun.length = 0;
         return tui->zoom && blank && tui->mode == MODE_WRITE && is_key(item, "\004") && half_down(tui);
+    }
     if (tui->burst.of_line)
         return false;
     if (tui_slash_commands(tui) && is_key(item, "/")) {
         close_page(tui);
         return false;
     }
-    for (size_t i = 0; i < sizeof presses / sizeof presses[0]; i++)
+    for (size_t i = 0; i < sizeof presses / sizeof presses[0] && !tui->begun.length; i++)
         for (int key = 0; key < KEYS && presses[i].keys[key]; key++)
             if (is_key(item, presses[i].keys[key]))
                 return presses[i].press(tui);
-    if (!is_edit(item))
-        return false;
-    tui_notice(tui, "q or Esc closes this page");
+    other_key(tui, item);
     return true;
 }
 
@@ -480,6 +497,7 @@ void tui_interrupt(struct tui *tui)
     *tui->notice = 0;
     tui_forget_words(tui);
     input_drop(&tui->input);
+    tui->begun.length = 0;
     prompt_cancel();
     if (tui->mode != MODE_WRITE) {
         tui_end_search(tui);

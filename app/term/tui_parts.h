@@ -74,6 +74,10 @@ struct tui {
         uint64_t done_ms; // what was read last had been seen to
         bool of_line;     // what comes may be of one piece with a line that was entered: a page has no keys in it
     } burst;
+    struct {
+        char bytes[16];
+        size_t length;
+    } begun; // a key of several, where a page is open
     // The answer under way.
     bool thinking, stopping;
     bool begun_entry;             // in the transcript

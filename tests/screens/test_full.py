@@ -1823,7 +1823,11 @@ def test_a_page_leaves_the_draft_alone():
         for down, up in ((" ", "b"), ("j", "k"), ("\x1b[B", "\x1b[A"), ("\x1b[6~", "\x1b[5~"), ("\r", "y"), ("d", "u")):
             s.keys(down, lambda t: t.text() != first)
             s.keys(up, lambda t: t.text() == first)
-        s.keys("x\x7f\x17", "q or Esc closes this page")
+        for key in ("x", "\x7f\x17", "\x0f", "\x1br", "\x01", "\x14", "\x12", "\x1b5", "\x18\x15", "\x1bu"):  # nor does it go, or begin to
+            s.keys("j", lambda t: "q or Esc closes" not in t.text())
+            s.keys(key, lambda t: "q or Esc closes this page" in t.text() and "> half a mess" in t.text())
+        s.keys("k\x1bs\x1bs\x1bs\x1bs", lambda t: "> half a mess" in t.text())  # the screen's own keys go on
+        s.keys("g", lambda t: t.text() == first)
         s.keys(closes, lambda t: "> half a mess" in t.text() and "first part" in t.text() and "closes" not in t.text())
     s.keys("\x1bOP", "q closes")
     s.keys("/the \r", "match 1 of")
