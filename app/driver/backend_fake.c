@@ -6,6 +6,7 @@
 //     states BYTES               (before the first turn) the model's layers have states of so many bytes: it can be cut
 //                                back to where a prompt began or ended only
 //     load STEPS MS              opening takes STEPS steps of MS milliseconds
+//     restore MS                 reading saved rows takes MS milliseconds a record
 //     load-error TEXT            opening fails
 //     turn                       the next lines are the next answer; after the last answer the first comes again
 //     prefill MS                 reading the prompt takes MS milliseconds for every 16 tokens
@@ -66,7 +67,7 @@ struct fake {
     size_t n_borders;
     int32_t *rows; // the ids of the timeline
     char name[64], load_error[128];
-    uint64_t load_steps, load_ms;
+    uint64_t load_steps, load_ms, restore_ms;
     struct bytes user, system;
     struct moe_stats stats;
     struct fake_steps steps;
@@ -179,6 +180,8 @@ static bool read_line(struct fake *fake, const char *line)
         unsigned long experts = strtoul(end, &end, 10), top_k = strtoul(end, NULL, 10);
         return fake_steps_begin(&fake->steps, first, experts, top_k);
     }
+    if (strcmp(word, "restore") == 0)
+        return (fake->restore_ms = first) > 0;
     if (strcmp(word, "load") == 0) {
         fake->load_steps = first;
         fake->load_ms = strtoull(end, NULL, 10);
@@ -590,6 +593,8 @@ static int fake_read_record(void *self, const struct moe_record_io *io, const st
         fake->kept_length = fake->length;
         return fake_recall_logits(fake) ? 0 : MOE_NOT_READY;
     }
+    if (!sleep_ms(fake, fake->restore_ms))
+        return backend_fail(err, MOE_CANCELLED, "stopped while the conversation was read back");
     if (record->has_states)
         return read_states(fake, io, record, err);
     size_t bytes = record->count * sizeof *fake->rows;

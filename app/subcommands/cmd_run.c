@@ -299,7 +299,12 @@ static void take_session(struct run *run, const struct session_news *news)
     if (!run->answered && !run->sent) {
         run->lost = news->failed;
         run->saving = news->open;
-        send_in_session(run, news);
+        if (!run->signal_number) {
+            send_in_session(run, news);
+            return;
+        }
+        run->status = term_exit_status(run->signal_number); // it came while the rows were read back
+        run->done = true;
         return;
     }
     if (*news->text)
@@ -386,7 +391,7 @@ static void take_events(struct run *run)
                 progress_show(&run->progress, &event.progress);
             break;
         case EVENT_READY:
-            term_keep_signals();
+            term_let_quit();
             run->info = event.ready;
             run->chat.about = event.ready.turns;
             run->chat.think = run->chat.fed_think = run->options->model.think;
@@ -442,11 +447,14 @@ static void loop(struct run *run, int signals)
 {
     while (!run->done) {
         struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = worker_fd(run->worker), .events = POLLIN}};
-        if (poll(fds, 2, -1) < 0 && errno != EINTR) {
+        int came = poll(fds, 2, term_patience(-1));
+        if (came < 0 && errno != EINTR) {
             progress_clear(&run->progress);
             report("cannot wait for the answer: %s", strerror(errno));
             break;
         }
+        if (came == 0)
+            term_keep_signals();
         take_signals(run);
         take_events(run);
     }
@@ -507,6 +515,7 @@ int cmd_run(const struct options *options)
     }
     run.status = STATUS_FAILED;
     int signals = term_catch_signals(false);
+    term_hold_quit();
     model_settings_say_pipe(&options->model);
     run.turn = make_turn(&run, &run.prompt);
     run.worker = worker_new(&backend, 0);

@@ -50,16 +50,18 @@ static int run(const struct loop_face *face, int signals)
             {.fd = worker_fd(talk->worker), .events = POLLIN},
             {.fd = face->listens(face->self) ? STDIN_FILENO : -1, .events = POLLIN},
         };
-        int came = poll(fds, 3, face->patience(face->self));
+        int came = poll(fds, 3, term_patience(face->patience(face->self)));
         if (came < 0 && errno != EINTR)
             return errno;
+        bool loading = talk->state == TALK_LOADING;
+        if (loading)
+            term_keep_signals();
         if (came > 0 && fds[2].revents)
             face->read(face->self);
         take_signals(face);
-        bool loading = talk->state == TALK_LOADING;
         talk_take_events(talk);
-        if (loading)
-            term_keep_signals();
+        if (loading && talk->state != TALK_LOADING)
+            term_let_quit();
         face->round(face->self);
     }
     return 0;
@@ -79,6 +81,7 @@ int loop_chat(const struct loop_face *face, const struct options *options)
         return talk->status;
     bool fine = face->open(face->self);
     int signals = term_catch_signals(true); // in the place of curses' own
+    term_hold_quit();
     fine = fine && signals >= 0 && talk_start(talk) && face->begin(face->self);
     int error = errno;
     if (fine) {

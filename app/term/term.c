@@ -31,10 +31,11 @@ static struct {
     bool interactive;
     bool saved; // `original` holds what the terminal was
     volatile sig_atomic_t is_raw, takes_pastes;
-    bool keys;                     // no key is a signal
-    bool taken;                    // it was raw before, or is
-    size_t early;                  // bytes that waited then, and are not read yet
-    bool never_stops;              // who started us ignores SIGTSTP
+    bool keys;        // no key is a signal
+    bool taken;       // it was raw before, or is
+    size_t early;     // bytes that waited then, and are not read yet
+    bool never_stops; // who started us ignores SIGTSTP
+    bool holds_quit;
     struct termios original, ours; // ours: while it is raw
     // What term_keep_signals brings back.
     struct sigaction kept[N_SIGNALS];
@@ -118,11 +119,41 @@ static void catch_with(int number, void (*handler)(int), int flags)
 static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT, SIGSYS, SIGTRAP};
 enum { N_FATAL = sizeof fatal / sizeof fatal[0] };
 
+static void mask_quit(int how)
+{
+    sigset_t quit;
+    sigemptyset(&quit);
+    sigaddset(&quit, SIGQUIT);
+    pthread_sigmask(how, &quit, NULL);
+}
+
 void term_keep_signals(void)
 {
     for (int i = 0; i < N_SIGNALS; i++)
         if (term.keeps[i])
             sigaction(i, &term.kept[i], NULL);
+    if (!term.holds_quit)
+        return;
+    mask_quit(SIG_UNBLOCK); // it is heeded here
+    mask_quit(SIG_BLOCK);
+}
+
+void term_hold_quit(void)
+{
+    term.holds_quit = true;
+    mask_quit(SIG_BLOCK);
+}
+
+void term_let_quit(void)
+{
+    term_keep_signals();
+    term.holds_quit = false;
+    mask_quit(SIG_UNBLOCK);
+}
+
+int term_patience(int wait_ms)
+{
+    return term.holds_quit && (wait_ms < 0 || wait_ms > TICK_MS) ? TICK_MS : wait_ms;
 }
 
 static bool in_background(void)
@@ -194,6 +225,18 @@ void term_note_signals(void)
         note(fatal[i]);
 }
 
+// Whoever started us may have left some blocked, or its children's ends ignored, which nobody could wait for then.
+static void take_signals(const int *ours, size_t count)
+{
+    sigset_t wanted;
+    sigemptyset(&wanted);
+    for (size_t i = 0; i < count; i++)
+        sigaddset(&wanted, ours[i]);
+    sigaddset(&wanted, SIGALRM);
+    pthread_sigmask(SIG_UNBLOCK, &wanted, NULL);
+    signal(SIGCHLD, SIG_DFL);
+}
+
 int term_catch_signals(bool interactive)
 {
     term.interactive = interactive;
@@ -218,6 +261,7 @@ int term_catch_signals(bool interactive)
     if (interactive)
         catch_with(SIGALRM, on_alarm, SA_RESTART);
     catch_with(SIGPIPE, SIG_IGN, 0);
+    take_signals(ours, sizeof ours / sizeof ours[0]);
     return term.pipe[0];
 }
 
@@ -264,12 +308,14 @@ static void release_signal(int number)
 
 void term_release_signals(void)
 {
+    term_let_quit();
     for (size_t i = 0; i < TERM_STOPS; i++)
         release_signal(term_stops[i]);
 }
 
 void term_hurry_signals(void)
 {
+    term_let_quit();
     catch_with(SIGTERM, SIG_IGN, 0); // at no moment deadly: the second may come at any
     catch_with(SIGHUP, SIG_IGN, 0);
     release_signal(SIGINT);

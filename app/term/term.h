@@ -32,6 +32,11 @@ int term_exit_status(int signal_number);
 // What each signal does is once more what it was when they were caught, or what was asked for since: drivers bring
 // handlers of their own while they load, which swallow a first SIGQUIT, and SIGABRT before ours restores the terminal.
 void term_keep_signals(void);
+// While a driver loads: SIGQUIT, which its handlers take and forget, waits for the next term_keep_signals, at most
+// term_patience of what is waited for otherwise (in milliseconds; -1: for ever).
+void term_hold_quit(void);
+void term_let_quit(void); // it is loaded
+int term_patience(int wait_ms);
 void term_note_signals(void); // what they do before a driver loads, where term_catch_signals comes later or not at all
 // Gives term_stops back their usual, deadly meaning.
 void term_release_signals(void);

@@ -107,6 +107,21 @@ def test_the_first_signal_counts_after_a_driver_came():
         same((number, answer.finish()), (number, ends))
 
 
+def test_a_quit_counts_while_a_driver_loads():
+    """When the driver's handlers are there and no progress has come since."""
+    loads = "load 1 2000\nturn\ntext here\n"
+    for kind in (Terminal, Screen):
+        chat = kind(["--no-session"] + (["--plain"] if kind is Terminal else []) + script(loads), env=driver(DRIVER_HANDLERS="1"))
+        chat.wait("\x1b[?2004h")
+        time.sleep(0.8)
+        chat.process.send_signal(signal.SIGQUIT)
+        same((kind, chat.finish()), (kind, 131))
+    process = subprocess.Popen([PROGRAM, "run", "-p", "x"] + script(loads), env=driver(DRIVER_HANDLERS="1"), stdout=subprocess.PIPE)
+    time.sleep(0.8)
+    process.send_signal(signal.SIGQUIT)
+    same((process.communicate(timeout=DEADLINE)[0], process.returncode), (b"", 131))
+
+
 def test_a_quit_that_is_ignored_stays_so():
     """As who started the chat had it, though faults restore the terminal and a driver brings a handler of its own."""
     for kind in (Terminal, Screen):

@@ -349,6 +349,20 @@ def test_a_message_between_quotes_is_one_line_of_the_history():
     s.finish()
 
 
+def test_what_the_starter_blocked_or_ignored_of_signals_is_no_matter():
+    """Children's ends that nobody is told of, and signals that would never come."""
+    masks = """exec python3 -c 'import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32))
+os.execv(sys.argv[1], sys.argv[1:])' "$0" "$@" """
+    s = Chat(writes("two lines\\nof it\\n", "exit 0"), shell=masks)
+    s.keys("a draft\x18\x05", "two lines\n  of it")
+    s.keys("\x15\x15\x15\x15!echo o\"\"k\r", "runs")
+    s.send("\r")
+    s.until("> ok")
+    s.left()
+
+
 def test_one_that_goes_on_in_the_background_leaves_the_terminal_to_the_shell():
     """Suspended with its editor or command, continued by bg or from elsewhere, ended by kill %1."""
     waits = """"$0" "$@"; echo stopped; read go; %s; sleep 0.6; if read more; then echo "the shell read $more"; fi"""

@@ -478,6 +478,20 @@ def test_what_new_takes_along_is_saved_before_the_next_command():
     same(run(["sessions", "rm", "said"]).returncode, 0)
 
 
+def test_a_run_that_is_stopped_while_rows_are_read_back_sends_nothing():
+    run(["--plain", "--session", "back"] + script(ECHO), stdin=b"one\n")
+    before = run(["sessions", "export", "back", "json"]).stdout
+    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131)):
+        process = subprocess.Popen([PROGRAM, "run", "--json", "-p", "x", "--session", "back"] + script("restore 3000\n" + ECHO), env=environment(),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(0.5)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=DEADLINE)
+        same((process.returncode, out, err), (status, b"", b""))
+        same(run(["sessions", "export", "back", "json"]).stdout, before)
+    same(run(["sessions", "rm", "back"]).returncode, 0)
+
+
 def said_by(*typed, args=(), status=0):
     """What a chat of plain lines says to these, and the names of the sessions that it makes."""
     before = set(names())
