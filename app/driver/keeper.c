@@ -152,6 +152,15 @@ void keeper_end_turn(struct keeper *keeper)
     *keeper->told = 0;
 }
 
+// Of system messages those that no branch begins with.
+static void drop_systems(struct keeper *keeper)
+{
+    const struct manifest *manifest = saved_manifest(keeper->saved);
+    for (size_t i = manifest->n_others; i > 0; i--)
+        if (manifest->others[i - 1].role == TOK_SYSTEM)
+            saved_drop(keeper->saved, manifest->others[i - 1].number);
+}
+
 void keeper_save_message(struct keeper *keeper, const struct turn *turn, const struct turn_result *result)
 {
     size_t begin = result->n_same ? result->prompt_ends[result->n_same - 1] : 0;
@@ -175,6 +184,7 @@ void keeper_save_message(struct keeper *keeper, const struct turn *turn, const s
         fail_part(keeper);
         return;
     }
+    drop_systems(keeper); // that was saved by itself, before there was this message
     uint32_t before = turn->n_turns > 1 ? (uint32_t)result->prompt_ends[turn->n_turns - 2] : 0;
     keeper->unanswered = (struct keeper_unanswered){true, turn->position + before};
     keeper_save_text(keeper);
@@ -210,23 +220,20 @@ void keeper_save_read(struct keeper *keeper)
         commit(keeper, none);
 }
 
-void keeper_save_system(struct keeper *keeper, const struct bytes *text, uint32_t number)
+void keeper_save_system(struct keeper *keeper, const struct bytes *text, uint32_t number, uint64_t time)
 {
-    struct part part = {.role = TOK_SYSTEM, .number = number};
+    struct part part = {.role = TOK_SYSTEM, .number = number, .made.time = time};
     if (!keeper->saved)
         return;
     keeper_leave_message(keeper);
     saved_cut(keeper->saved, 0);
-    const struct manifest *manifest = saved_manifest(keeper->saved);
-    for (size_t i = manifest->n_others; i > 0; i--) // the one before it, unless a branch begins with it
-        if (manifest->others[i - 1].role == TOK_SYSTEM)
-            saved_drop(keeper->saved, manifest->others[i - 1].number);
+    drop_systems(keeper); // the one before it
     bool fine = !text->length || (bytes_append(&part.text, text->data, text->length) &&
                                   fill_part(keeper, &part, NULL, 0) && saved_append(keeper->saved, &part));
     part_release(&part);
     if (!fine)
         fail_part(keeper);
-    else if (manifest->next_part) // else nothing was ever saved
+    else if (saved_manifest(keeper->saved)->next_part) // else nothing was ever saved
         keeper_save_text(keeper);
 }
 

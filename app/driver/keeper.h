@@ -87,8 +87,9 @@ void keeper_save_text_first(struct keeper *keeper);
 // As keeper_save_prompt, of a message that was on the disk without its rows and now was read. Not where it was answered
 // before: that answer is the conversation's until the new one is there.
 void keeper_save_read(struct keeper *keeper);
-// Of a conversation in which nothing was said yet: its system message, under that number; with no text it has none.
-void keeper_save_system(struct keeper *keeper, const struct bytes *text, uint32_t number);
+// Of a conversation in which nothing was said yet: its system message, under that number, and when it was set; with no
+// text it has none.
+void keeper_save_system(struct keeper *keeper, const struct bytes *text, uint32_t number, uint64_t time);
 // When the answer is there: its text and ids, so that they are on the disk before anybody is told that it has ended.
 // Its rows come with the next keeper_commit, once its end has been fed. False: nothing was saved, now or before.
 bool keeper_save_answer(struct keeper *keeper, const struct turn *turn, const struct turn_result *result);

@@ -29,6 +29,7 @@ struct job {
     char name[STORE_NAME_SIZE];
     struct bytes text; // the system message
     uint32_t number;
+    uint64_t time;
 };
 
 struct worker {
@@ -122,7 +123,7 @@ static void take_job(struct worker *worker, struct job *job)
         keeper_save_as(&worker->keeper, job->name);
         break;
     case JOB_SYSTEM:
-        keeper_save_system(&worker->keeper, &job->text, job->number);
+        keeper_save_system(&worker->keeper, &job->text, job->number, job->time);
         bytes_release(&job->text);
         break;
     case JOB_CLOSE:
@@ -280,9 +281,9 @@ void worker_save_session(struct worker *worker, const char *name)
     post(worker, &job);
 }
 
-void worker_save_system(struct worker *worker, struct bytes text, uint32_t number)
+void worker_save_system(struct worker *worker, struct bytes text, uint32_t number, uint64_t time)
 {
-    post(worker, &(struct job){.kind = JOB_SYSTEM, .text = text, .number = number});
+    post(worker, &(struct job){.kind = JOB_SYSTEM, .text = text, .number = number, .time = time});
 }
 
 void worker_close_session(struct worker *worker)

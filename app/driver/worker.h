@@ -101,8 +101,8 @@ struct worker_place {
 };
 void worker_go(struct worker *worker, struct worker_place place);
 // A conversation in which nothing was said yet begins with this system message, or with none, saved under that
-// number. Takes the text over.
-void worker_save_system(struct worker *worker, struct bytes text, uint32_t number);
+// number as set then (Unix time). Takes the text over.
+void worker_save_system(struct worker *worker, struct bytes text, uint32_t number, uint64_t time);
 void worker_save_session(struct worker *worker, const char *name); // see keeper_save_as
 void worker_close_session(struct worker *worker);
 // Stops the turn under way and waits until what there is has been saved and closed; events are thrown away. *news says

@@ -247,7 +247,7 @@ static void print_memory(const struct moe_description *about, const struct figur
            about->runs ? "" : " (here and below, as moechat convert makes them)");
     bool differ = about->all_experts_bytes < figures->experts * about->expert_bytes; // the largest is known
     printf("%-18s%" PRIu64 " of %s%s, %s in total\n", "routed experts", figures->experts, differ ? "up to " : "",
-           format_bytes(a, sizeof a, about->expert_bytes), format_bytes(b, sizeof b, about->all_experts_bytes));
+           format_bytes(a, sizeof a, about->expert_bytes), format_bytes_up(b, sizeof b, about->all_experts_bytes));
     printf("%-18s%s with nothing cached\n", "a token reads", format_bytes_up(a, sizeof a, figures->cold_bytes));
     char words[PLAN_WORDS_SIZE], speed[ROOM_SPEED_SIZE];
     printf("%-18s%s\n", "speed", speed_words(speed, about, figures, budget));

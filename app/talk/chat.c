@@ -283,9 +283,10 @@ static const struct chat_turn *replaced_system(const struct chat *chat)
 
 size_t chat_messages(const struct chat *chat)
 {
+    const struct chat_turn *system = chat_system(chat);
     if (!chat_system_waits(chat))
-        return chat->n_turns;
-    return chat->n_turns - (chat_system(chat) != NULL) + (replaced_system(chat) != NULL);
+        return chat->n_turns - (system && system->number == PART_NONE);
+    return chat->n_turns - (system != NULL) + (replaced_system(chat) != NULL);
 }
 
 bool chat_as_said(const struct chat *chat, struct chat *said)
@@ -461,10 +462,11 @@ struct turn *chat_again(struct chat *chat)
     return turn;
 }
 
-uint32_t chat_number_system(struct chat *chat)
+uint32_t chat_number_system(struct chat *chat, uint64_t time)
 {
     uint32_t number = chat->next_number;
     if (chat_system(chat)) {
+        chat->turns[0].made.time = time;
         chat->turns[0].number = chat->turns[0].said = chat->next_number++;
         chat->turns[0].after = PART_NONE;
     }

@@ -89,15 +89,16 @@ bool chat_change_system(struct chat *chat, const char *text, size_t length);
 // Was it set or removed behind what is there, so that only the next message has it saved? Not where it came to the
 // same.
 bool chat_system_waits(const struct chat *chat);
-// Those of the conversation as it was said: a system message that waits is none yet, and one that it replaces still is.
+// Those of the conversation as it was said: a system message that was neither saved nor sent is
+// none yet, and one that it replaces still is.
 size_t chat_messages(const struct chat *chat);
 // Of a conversation in which a system message waits: the turns and the others as they were said, borrowed, for
 // chat_forget_said. False: no memory.
 bool chat_as_said(const struct chat *chat, struct chat *said);
 void chat_forget_said(struct chat *said);
-// Where nothing was said yet: the number under which the system message is to be saved now. One that it replaces, and
+// Where nothing was said yet: the number under which the system message, set then, is to be saved. One it replaces, and
 // that no branch begins with, is forgotten.
-uint32_t chat_number_system(struct chat *chat);
+uint32_t chat_number_system(struct chat *chat, uint64_t time);
 // Forgets system messages that no branch begins with any more, as what is saved does wherever one goes (branches_go).
 void chat_drop_unused(struct chat *chat);
 size_t chat_exchanges(const struct chat *chat);  // messages of the user

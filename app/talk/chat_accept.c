@@ -161,6 +161,7 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
     if (stays) {
         chat->undid = false;
         bytes_release(&chat->unsent);
+        chat_drop_unused(chat);
         return fine && (!otherwise || chat_find_same(chat));
     }
     if (!result->kept) {

@@ -320,6 +320,16 @@ const char *talk_beside(struct talk *talk, int step)
                                : "this is the last one";
 }
 
+// As it is saved: a system message that waits is none of it yet, and the one before it still is.
+static void print_tree(struct talk *talk, FILE *out)
+{
+    struct chat said;
+    if (!chat_as_said(&talk->chat, &said))
+        return;
+    tree_print(out, chat_system_waits(&talk->chat) ? &said : &talk->chat, talk->face->columns(talk->self));
+    chat_forget_said(&said);
+}
+
 void talk_do_tree(struct talk *talk, const struct line *line)
 {
     struct talk_lines lines;
@@ -333,7 +343,7 @@ void talk_do_tree(struct talk *talk, const struct line *line)
     if (line->length == 0 && tree_turn(&talk->chat, 1) == PART_NONE) {
         talk_say(talk, "Nothing was said yet.");
     } else if (line->length == 0 && talk_lines_begin(talk, &lines)) {
-        tree_print(lines.out, &talk->chat, talk->face->columns(talk->self));
+        print_tree(talk, lines.out);
         talk_lines_show(talk, &lines);
         if (talk->chat.n_others)
             talk_say(talk, "* is the conversation; /tree N goes to the branch of message N.");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/talk/talk_parts.h"
+#include "app/util/format.h"
 #include "app/util/quote.h"
 #include "app/view/cells.h"
 #include "app/view/plan_words.h"
@@ -48,7 +49,8 @@ void talk_open_session(struct talk *talk, uint32_t keep, bool save)
 
 void talk_save_system(struct talk *talk)
 {
-    uint32_t number = chat_number_system(&talk->chat);
+    uint64_t now = format_unix_time();
+    uint32_t number = chat_number_system(&talk->chat, now);
     const struct chat_turn *system = chat_system(&talk->chat);
     struct bytes text = {0};
     if (system && !bytes_append(&text, system->text.data, system->text.length)) {
@@ -56,7 +58,7 @@ void talk_save_system(struct talk *talk)
         return;
     }
     talk_enter(talk, TALK_BUSY);
-    worker_save_system(talk->worker, text, number);
+    worker_save_system(talk->worker, text, number, now);
 }
 
 // What the next message has read, where it changes how the conversation begins; "" else.

@@ -492,6 +492,38 @@ def test_a_run_that_is_stopped_while_rows_are_read_back_sends_nothing():
     same(run(["sessions", "rm", "back"]).returncode, 0)
 
 
+def test_a_system_message_by_itself_is_the_same_everywhere():
+    """Its time, and whether it is one of the conversation's messages, one of a branch's, or none yet."""
+    path = os.path.join(SCRATCH, "lone.json")
+    run(["--plain", "--session", "lone"] + script(ECHO), stdin=b"/system Be brief.\n/export json %s\n" % path.encode())
+    written, exported = json.load(open(path)), json.loads(run(["sessions", "export", "lone", "json"]).stdout)
+    expect(written["messages"][0]["time"] > 0, written)
+    same(written["messages"], exported["messages"])
+    os.remove(path)
+    t = chat("turn\nprefill 2000\ntext here\n", "--session", "lone")
+    t.send("hi\r")
+    time.sleep(0.3)
+    t.interrupt()
+    t.wait("Stopped", "You:")
+    t.send("/export json %s\r" % path)
+    t.wait("lone.json", "You:")
+    leave(t)
+    written, exported = json.load(open(path)), json.loads(run(["sessions", "export", "lone", "json"]).stdout)
+    same((written["messages"], written["branches"]), (exported["messages"], []))
+    same(exported["branches"], [])
+    listed = [s for s in json.loads(run(["sessions", "--json"]).stdout)["sessions"] if s["name"] == "lone"][0]
+    same((listed["message_count"], listed["branch_count"], listed["branch_bytes"]), (2, 1, 0))
+    same(run(["sessions", "rm", "lone"]).returncode, 0)
+    for args in ((), ("--no-session",)):
+        said, made = said_by("/stats", "/tree", "x", "/stats", "/system B", "/stats", "/tree", "/system -", "/stats", "/tree", "y", "/stats",
+                             args=("--system", "A") + args)
+        same([line.split(" tokens, ")[1] for line in said.split("\n") if line.startswith("  context ")],
+             ["0 messages"] + ["3 messages"] + ["3 messages; your next message reads everything again"] * 2 + ["4 messages"])
+        expect("Nothing was said yet." in said and said.count("* 1  System: A\n* 2  You: x\n* 3  Assistant: x\n* is the") == 2, said)
+        for one in made:
+            same(run(["sessions", "rm", one]).returncode, 0)
+
+
 def said_by(*typed, args=(), status=0):
     """What a chat of plain lines says to these, and the names of the sessions that it makes."""
     before = set(names())
