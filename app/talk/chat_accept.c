@@ -131,6 +131,46 @@ static bool go_back(struct chat *chat, const struct chat_place *to)
     return chat_go(chat, to->last);
 }
 
+// How a request was asked for.
+struct asked {
+    bool again, resends;
+    int64_t left; // where the conversation goes back to where there was no room; PART_NONE: it stays
+};
+
+// Nothing of the message is in the conversation: it can be sent again.
+static bool take_message_back(struct chat *chat, const struct turn_result *result, const struct asked *asked)
+{
+    if (!result->instead.count && asked->left == PART_NONE)
+        chat->tried = (struct turn_parts){0};
+    bytes_release(&chat->unsent);
+    chat->refused = result->reason == STOP_CONTEXT_FULL && !asked->resends;
+    chat->unsent = chat->turns[chat->n_turns - 1].text;
+    chat->turns[chat->n_turns - 1].text = (struct bytes){0};
+    chat_cut(chat, chat->n_turns - 1);
+    if (result->reason == STOP_CONTEXT_FULL && !asked->again)
+        recall_fed(chat);
+    return asked->left == PART_NONE || chat_go(chat, asked->left);
+}
+
+// The prompt and what was said to it are the conversation's.
+static bool accept_answer(struct chat *chat, const struct turn_result *result, const struct bytes *answer)
+{
+    bytes_release(&chat->unsent);
+    chat->tried = (struct turn_parts){0};
+    chat->system_set = chat->undid = false;
+    struct tok_turn what = {.role = TOK_ASSISTANT, .text = answer->data, .length = answer->length};
+    if (!accept_prompt(chat, result) || !chat_insert_turn(chat, chat->n_turns, TOK_ASSISTANT, &what))
+        return false;
+    struct chat_turn *last = &chat->turns[chat->n_turns - 1];
+    if (!chat_copy_ids(&last->ids, result->answer.ids, result->answer.count))
+        return false;
+    last->end = result->context_used;
+    last->made = result->made;
+    last->number = last->said = (int64_t)chat->asked + (int64_t)result->n_prompt_ends;
+    last->after = chat->turns[chat->n_turns - 2].number;
+    return true;
+}
+
 bool chat_accept(struct chat *chat, const struct turn_result *result, const struct bytes *answer)
 {
     const struct chat_place back = chat->back;
@@ -164,30 +204,7 @@ bool chat_accept(struct chat *chat, const struct turn_result *result, const stru
         chat_drop_unused(chat);
         return fine && (!otherwise || chat_find_same(chat));
     }
-    if (!result->kept) {
-        if (!result->instead.count && left == PART_NONE)
-            chat->tried = (struct turn_parts){0};
-        bytes_release(&chat->unsent);
-        chat->refused = result->reason == STOP_CONTEXT_FULL && !resends;
-        chat->unsent = chat->turns[chat->n_turns - 1].text;
-        chat->turns[chat->n_turns - 1].text = (struct bytes){0};
-        chat_cut(chat, chat->n_turns - 1);
-        if (result->reason == STOP_CONTEXT_FULL && !again)
-            recall_fed(chat);
-        return left == PART_NONE || chat_go(chat, left);
-    }
-    bytes_release(&chat->unsent);
-    chat->tried = (struct turn_parts){0};
-    chat->system_set = chat->undid = false;
-    struct tok_turn what = {.role = TOK_ASSISTANT, .text = answer->data, .length = answer->length};
-    if (!accept_prompt(chat, result) || !chat_insert_turn(chat, chat->n_turns, TOK_ASSISTANT, &what))
-        return false;
-    struct chat_turn *last = &chat->turns[chat->n_turns - 1];
-    if (!chat_copy_ids(&last->ids, result->answer.ids, result->answer.count))
-        return false;
-    last->end = result->context_used;
-    last->made = result->made;
-    last->number = last->said = (int64_t)chat->asked + (int64_t)result->n_prompt_ends;
-    last->after = chat->turns[chat->n_turns - 2].number;
-    return !otherwise || chat_find_same(chat);
+    if (!result->kept)
+        return take_message_back(chat, result, &(struct asked){again, resends, left});
+    return accept_answer(chat, result, answer) && (!otherwise || chat_find_same(chat));
 }
