@@ -191,49 +191,61 @@ static uint32_t count_cached(const struct exchange *exchange, const struct turn 
     return exchange->backend->ops->length(exchange->backend->self);
 }
 
-void exchange_take(struct exchange *exchange, struct turn *turn)
+// What a turn finds where it begins.
+struct found {
+    uint32_t stopped_from; // where what was read of a message that was stopped begins
+    bool left;             // the answer that is made anew was taken out of what is saved
+};
+
+// Goes to where the turn begins, if there is room for it, and saves its message.
+static int begin(struct exchange *exchange, struct turn *turn, struct turn_result *result, struct found *found)
 {
-    const struct backend_ops *ops = exchange->backend->ops;
-    void *self = exchange->backend->self;
-    struct turn_result *result = turn->result;
-    turn->result = NULL;
     struct backend_info info;
-    ops->describe(self, &info);
+    exchange->backend->ops->describe(exchange->backend->self, &info);
     result->context_total = info.max_context;
-    exchange->answer.began_ns = format_clock_ns();
-    exchange->answer.serial++;
-    ops->resume(self);
     uint32_t end = turn->again ? turn->position + (uint32_t)turn->known.count : 0;
     int code = turn_reopen(turn, exchange->backend, &result->err);
-    uint32_t stopped_from = timeline_part_from(exchange->timeline, turn->position);
+    found->stopped_from = timeline_part_from(exchange->timeline, turn->position);
     result->asked = format_unix_time();
     code = code ? code : place(exchange, turn, result);
     bool fits = code != MOE_CONTEXT_FULL && turn_has_room(turn, result);
     if (fits) // else the message before it, which may wait for an answer, still does
         keeper_leave_message(exchange->keeper);
     // What is refused leaves the last turn's figures as they are.
-    bool begins = code == 0 && fits;
-    result->begun = begins;
-    if (begins)
+    result->begun = code == 0 && fits;
+    if (result->begun)
         steps_begin_turn(exchange->steps, exchange->answer.began_ns); // encoding is part of it
     else
         steps_refuse_turn(exchange->steps);
-    bool left = leave_answer(exchange, end, code);
+    found->left = leave_answer(exchange, end, code);
     note_message(exchange, turn, result, code);
     result->cached_tokens = count_cached(exchange, turn, result);
-    uint32_t unread = timeline_unread(exchange->timeline);
     result->for_states = result->for_states || timeline_unread_for_states(exchange->timeline);
+    return code;
+}
+
+// Feeds what is pending and the message, and answers.
+static int feed_and_answer(struct exchange *exchange, struct turn *turn, struct turn_result *result,
+                           uint32_t stopped_from)
+{
+    const struct backend_ops *ops = exchange->backend->ops;
+    void *self = exchange->backend->self;
+    uint32_t unread = timeline_unread(exchange->timeline);
     bool just_read = unread && timeline_length(exchange->timeline) == ops->length(self) + unread; // will have been
-    if (code == 0)
-        code = settle(exchange, result);
+    int code = settle(exchange, result);
+    if (code)
+        return code;
     uint32_t there = ops->length(self), found = there < stopped_from ? there : stopped_from; // the rest: earlier tries'
-    if (code == 0) {
-        code = answer(exchange, turn, result, found, just_read);
-        if (code) {
-            ops->resume(self);
-            leave(exchange, turn, result, code, found);
-        }
+    code = answer(exchange, turn, result, found, just_read);
+    if (code) {
+        ops->resume(self);
+        leave(exchange, turn, result, code, found);
     }
+    return code;
+}
+
+static void note_end(struct exchange *exchange, const struct turn *turn, struct turn_result *result, int code)
+{
     result->kept = code == 0;
     if (code && code != MOE_CONTEXT_FULL)
         result->reason = code == MOE_CANCELLED ? STOP_CANCELLED : STOP_ERROR;
@@ -241,40 +253,61 @@ void exchange_take(struct exchange *exchange, struct turn *turn)
         result->reason = STOP_CONTEXT_FULL;
     result->context_used = timeline_length(exchange->timeline);
     steps_end_turn(exchange->steps, result->context_used);
-    if (begins) { // one that was refused has used nothing: what was fed before it is the next one's
+    if (result->begun) { // one that was refused has used nothing: what was fed before it is the next one's
         steps_turn_to(exchange->steps, STEPS_BETWEEN);
         result->tally = steps_tally(exchange->steps);
         result->again_tokens = turn_count_again(turn, result);
     }
     result->seconds = (double)(format_clock_ns() - exchange->answer.began_ns) / 1e9;
     turn_note_answer(turn, result);
+}
+
+// Feeds the rest of what was answered.
+static void settle_rest(struct exchange *exchange)
+{
+    struct moe_err err; // what fails here fails again, and is reported, when the next turn begins
+    if (timeline_settle(exchange->timeline, &err) != MOE_CANCELLED || !exchange->keeper->saved)
+        return;
+    exchange->backend->ops->resume(exchange->backend->self); // a cancel that came after the answer: what is saved has
+    timeline_settle(exchange->timeline, &err);               // its end all the same
+}
+
+void exchange_take(struct exchange *exchange, struct turn *turn)
+{
+    const struct backend *backend = exchange->backend;
+    struct keeper *keeper = exchange->keeper;
+    struct turn_result *result = turn->result;
+    struct found found;
+    turn->result = NULL;
+    exchange->answer.began_ns = format_clock_ns();
+    exchange->answer.serial++;
+    backend->ops->resume(backend->self);
+    int code = begin(exchange, turn, result, &found);
+    if (code == 0)
+        code = feed_and_answer(exchange, turn, result, found.stopped_from);
+    note_end(exchange, turn, result, code);
     uint32_t context = result->context_used;
     // First, as feeding the rest may take seconds where experts come from a disk: what was shown outlives the process.
     bool kept = result->kept, saved = false;
     steps_begin_saving(exchange->steps);
-    if (kept && exchange->keeper->saved)
-        saved = keeper_save_answer(exchange->keeper, turn, result);
-    else if (left)
-        keeper_save_text_first(exchange->keeper);
+    if (kept && keeper->saved)
+        saved = keeper_save_answer(keeper, turn, result);
+    else if (found.left)
+        keeper_save_text_first(keeper);
     steps_end_saving(exchange->steps);
-    ops->resume(self); // before the face knows: what it cancels from then on is the next turn
-    result->news_follow = exchange->keeper->saved != NULL;
+    backend->ops->resume(backend->self); // before the face knows: what it cancels from then on is the next turn
+    result->news_follow = keeper->saved != NULL;
     struct event event = {.kind = EVENT_DONE, .result = result};
     if (!queue_push(exchange->answer.text.events, &event, NULL))
         turn_result_free(result);
-    struct moe_err settle_err;
     // What was stopped while it was read again, or what failed, waits for the turn that needs it.
-    bool settles = !turn->only && (kept || !timeline_unread(exchange->timeline));
-    if (settles && timeline_settle(exchange->timeline, &settle_err) == MOE_CANCELLED && exchange->keeper->saved) {
-        ops->resume(self); // a cancel that came after the answer: what is saved has its end all the same
-        timeline_settle(exchange->timeline, &settle_err);
-    }
+    if (!turn->only && (kept || !timeline_unread(exchange->timeline)))
+        settle_rest(exchange);
     steps_end_turn(exchange->steps, context);
-    // What fails here fails again, and is reported, when the next turn begins.
     if (saved)
-        keeper_commit(exchange->keeper);
-    else if (exchange->keeper->saved && exchange->keeper->unsaved)
-        keeper_save_text(exchange->keeper);
-    if (exchange->keeper->saved)
-        keeper_end_turn(exchange->keeper);
+        keeper_commit(keeper);
+    else if (keeper->saved && keeper->unsaved)
+        keeper_save_text(keeper);
+    if (keeper->saved)
+        keeper_end_turn(keeper);
 }
