@@ -33,7 +33,7 @@ static int copy_bytes(const struct store_io *io, int from, int to)
 static int copy_file(const struct store_io *io, const char *path, const char *copy)
 {
     int from = io->open(io->context, path, O_RDONLY), code = from < 0 ? errno : 0;
-    int to = code ? -1 : io->open(io->context, copy, O_WRONLY | O_CREAT | O_TRUNC);
+    int to = code ? -1 : store_io_create(io, copy, O_WRONLY);
     if (code == 0)
         code = to < 0 ? errno : copy_bytes(io, from, to);
     if (code == 0 && io->sync(io->context, to))

@@ -226,6 +226,28 @@ static int lock_exclusively(int fd)
     return locked;
 }
 
+// Whoever has a lock writes into its file. One that has another name, as what cp -al copies has, is replaced first.
+// False: it could not be, and *fd stays.
+static bool own_lock(const struct store *store, const char *name, int *fd)
+{
+    const struct store_io *io = store->io;
+    struct stat about;
+    if (fstat(*fd, &about) == 0 && about.st_nlink < 2)
+        return true;
+    struct store_path fresh = store_path(store, name, OWN_COPY_NEW);
+    int own = store_io_create(io, fresh.text, O_RDWR);
+    bool fine = own >= 0 && flock(own, LOCK_EX | LOCK_NB) == 0 &&
+                io->rename(io->context, fresh.text, store_path(store, name, "lock").text) == 0;
+    int other = fine ? *fd : own;
+    if (fine)
+        *fd = own;
+    else
+        io->unlink(io->context, fresh.text);
+    if (other >= 0)
+        io->close(io->context, other);
+    return fine;
+}
+
 enum store_code store_lock(const struct store *store, const char *name, int *lock, struct store_error *error)
 {
     const struct store_io *io = store->io;
@@ -252,7 +274,7 @@ enum store_code store_lock(const struct store *store, const char *name, int *loc
     }
     char line[LOCK_LINE + 1];
     snprintf(line, sizeof line, "%*ld\n", LOCK_LINE - 1, (long)getpid());
-    if (io->write(io->context, fd, line, LOCK_LINE, 0) != LOCK_LINE) {
+    if (!own_lock(store, name, &fd) || io->write(io->context, fd, line, LOCK_LINE, 0) != LOCK_LINE) {
         // Only who asks for the session meanwhile is told less.
     }
     *lock = fd;

@@ -179,6 +179,12 @@ int store_io_sync_folder(const struct store_io *io, const char *path)
     return code;
 }
 
+int store_io_create(const struct store_io *io, const char *path, int how)
+{
+    io->unlink(io->context, path); // where that fails the file is as it was
+    return io->open(io->context, path, how | O_CREAT | O_TRUNC);
+}
+
 int store_io_replace(const struct store_io *io, const struct store_io_file *file, bool *switched)
 {
     char path[PATH_MAX], temporary[PATH_MAX];
@@ -186,7 +192,7 @@ int store_io_replace(const struct store_io *io, const struct store_io_file *file
     if (snprintf(path, sizeof path, "%s/%s", file->folder, file->name) >= (int)sizeof path ||
         snprintf(temporary, sizeof temporary, "%s/%s.new", file->folder, file->name) >= (int)sizeof temporary)
         return ENAMETOOLONG;
-    int fd = io->open(io->context, temporary, O_WRONLY | O_CREAT | O_TRUNC);
+    int fd = store_io_create(io, temporary, O_WRONLY);
     if (fd < 0)
         return errno;
     int code = store_io_write(io, fd, file->data, file->length, 0);

@@ -33,6 +33,8 @@ int store_io_write(const struct store_io *io, int fd, const void *data, size_t l
 // Reads a whole file, at most `limit` bytes (EFBIG).
 int store_io_read(const struct store_io *io, const char *path, size_t limit, struct bytes *bytes);
 int store_io_sync_folder(const struct store_io *io, const char *path);
+// A new, empty file of ours: what stands there is no longer that name's, such as a file that has others. -1 with errno.
+int store_io_create(const struct store_io *io, const char *path, int how);
 // Puts a whole file in the place of `folder`/`name`: written beside it, synced, renamed, the folder synced. *switched
 // says whether the new one may stand there already, whatever failed.
 struct store_io_file {

@@ -70,6 +70,28 @@ static void two_that_shared_their_files(struct harness *t)
     close_place(p);
 }
 
+// The files that are written anew, too, and the lock, where what is written is a process's number.
+static void nothing_is_written_through_another_name(struct harness *t)
+{
+    static const char *const files[] = {"lock", "session.json.new", "transcript.jsonl.new", "copy.new"};
+    struct place *p = open_place();
+    struct saved *saved = new_session(t, p, "one");
+    exchange(t, p, saved, "hi", "first");
+    saved_close(saved);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char line[200], text[40] = "";
+        snprintf(line, sizeof line, "echo precious > victim && ln -f victim one/%s && ln -f one/kv.bin kept", files[i]);
+        run_in_root(t, p, line);
+        go_on(t, p, "one", "more", "said");
+        FILE *victim = fopen(store_path(&p->store, "victim", NULL).text, "r");
+        CHECK(t, victim && fgets(text, sizeof text, victim));
+        CHECK_STR(t, text, "precious\n");
+        if (victim)
+            fclose(victim);
+    }
+    close_place(p);
+}
+
 static int rename_refused(void *context, const char *from, const char *to)
 {
     (void)context, (void)from, (void)to;
@@ -105,6 +127,7 @@ static void what_cannot_be_copied_is_not_opened(struct harness *t)
 int main(int argc, char **argv)
 {
     static const struct harness_test tests[] = {TEST(two_that_shared_their_files),
+                                                TEST(nothing_is_written_through_another_name),
                                                 TEST(what_cannot_be_copied_is_not_opened)};
     return HARNESS_RUN(tests, argc, argv);
 }
