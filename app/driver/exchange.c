@@ -216,7 +216,7 @@ static int begin(struct exchange *exchange, struct turn *turn, struct turn_resul
     if (result->begun)
         steps_begin_turn(exchange->steps, exchange->answer.began_ns); // encoding is part of it
     else
-        steps_refuse_turn(exchange->steps);
+        result->tally = steps_refuse_turn(exchange->steps);
     found->left = leave_answer(exchange, end, code);
     note_message(exchange, turn, result, code);
     result->cached_tokens = count_cached(exchange, turn, result);

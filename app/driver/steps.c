@@ -128,11 +128,14 @@ void steps_begin_turn(struct steps *steps, uint64_t began_ns)
     pthread_mutex_unlock(&steps->mutex);
 }
 
-void steps_refuse_turn(struct steps *steps)
+struct tally steps_refuse_turn(struct steps *steps)
 {
     pthread_mutex_lock(&steps->mutex);
     steps->figures.turn++;
+    struct tally tally = steps->figures.tallies[FIGURES_PROGRAM];
     pthread_mutex_unlock(&steps->mutex);
+    tally_clear(&tally);
+    return tally;
 }
 
 void steps_forget(struct steps *steps)

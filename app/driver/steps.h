@@ -56,8 +56,9 @@ void steps_release(struct steps *steps);
 
 // A turn that began at that time of format_clock_ns. The phase is then STEPS_READING.
 void steps_begin_turn(struct steps *steps, uint64_t began_ns);
-// Another one is over without: the figures stay the last one's.
-void steps_refuse_turn(struct steps *steps);
+// Another one is over without: the figures stay the last one's. Returns its own: nothing was done for it, and which
+// policy of prefetch there is.
+struct tally steps_refuse_turn(struct steps *steps);
 // From now on something else is being fed.
 void steps_turn_to(struct steps *steps, enum steps_phase phase);
 // Another conversation: nothing of the one before is told any more. Any thread; the engine's own also clears the

@@ -165,15 +165,19 @@ static void print_token(struct run *run, const struct event *event)
         stop_writing(run, code);
 }
 
-// The steps of the turn that led to no token: the mark that ended the answer, parts of a long prompt.
-static void add_rest(struct json_out *out, const struct run *run)
+// The steps of the turn that led to no token: the mark that ended the answer, parts of a long prompt. Where it was
+// refused, or stopped before the first of them, the sum of none.
+static void add_rest(struct json_out *out, const struct run *run, const struct turn_result *result)
 {
+    static const struct moe_telemetry none;
     struct figures figures = {0};
     if (worker_figures(run->worker, &figures)) {
         struct moe_telemetry *rest = figures.sums[FIGURES_TURN];
         if (run->told)
             figures_take_away(rest, run->told);
         figures_json_rest(out, rest);
+    } else if (!result->tally.rows) { // else there is no memory for them
+        figures_json_rest(out, &none);
     }
     figures_release(&figures);
 }
@@ -199,7 +203,7 @@ static void print_json(struct run *run, const struct turn_result *result)
     json_out_real(&out, "decode_tokens_per_s", tally_answer_speed(&result->tally));
     figures_json_experts(&out, &result->tally);
     if (run->options->asked.jsonl)
-        add_rest(&out, run);
+        add_rest(&out, run, result);
     json_out_whole(&out, "expert_slots", run->info.cache.slots);
     figures_json_plan(&out, &run->info.cache);
     figures_json_process(&out, &run->info.to_start);

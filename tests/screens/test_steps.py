@@ -47,6 +47,16 @@ def test_steps_add_up():
     same(last["experts"]["misses"], tokens[-1]["experts"]["misses"])
 
 
+def test_a_turn_without_steps_has_a_rest():
+    """Refused, or stopped before the first one: a script that adds all layers up finds none."""
+    for prefetch, reason in (("off", "as asked"), ("router", "as asked"), ("auto", "all experts fit; missing ones are read meanwhile")):
+        result = run(RUN + ["--context", "8", "--prefetch", prefetch])
+        same((result.returncode, result.stdout.count(b"\n")), (4, 1))
+        last = json.loads(result.stdout)
+        same(last["rest"], {"steps": 0, "tokens": 0, "total_ns": 0, "layers": []})
+        same((last["experts"]["policy"], last["experts"].get("reason")), ("off" if prefetch == "auto" else prefetch, reason))
+
+
 def test_profile_tells_of_kernels():
     for device, wanted in (("cpu", "matvec"), ("ref", "does not time")):
         result = run(["run", "--model", ROOT + "/models/demo", "--device", device, "--temp", "0", "-p", "hello",

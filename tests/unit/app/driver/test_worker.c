@@ -132,6 +132,35 @@ static void limits_end_an_answer(struct harness *t)
     worker_free(worker);
 }
 
+static struct moe_stats says_router(void *self)
+{
+    (void)self;
+    return (struct moe_stats){.prefetch_policy = "router", .prefetch_reason = "as asked", .prefilled_tokens = 7};
+}
+
+static void let_prefetch_be_the_routers(struct backend *backend)
+{
+    static struct backend_ops ops;
+    ops = *backend->ops;
+    ops.stats = says_router;
+    backend->ops = &ops;
+}
+
+static void a_refused_turn_knows_what_prefetch_does(struct harness *t)
+{
+    struct worker *worker = start_changed(t, "context 8\nturn\necho\n", let_prefetch_be_the_routers);
+    struct bytes answer = {0};
+    await_ready(t, worker);
+    post(worker, "what does not fit", 0, 0);
+    struct turn_result *result = collect(t, worker, &answer, 0);
+    CHECK(t, !result->begun && result->tally.read_tokens == 0);
+    CHECK_STR(t, result->tally.policy ? result->tally.policy : "not known", "router");
+    CHECK_STR(t, result->tally.reason, "as asked");
+    turn_result_free(result);
+    bytes_release(&answer);
+    worker_free(worker);
+}
+
 static int32_t no_end(void *self, bool raw)
 {
     (void)self;
@@ -1076,6 +1105,7 @@ int main(int argc, char **argv)
         TEST(a_stop_keeps_what_was_there_before),
         TEST(a_cancel_is_never_lost),
         TEST(figures_are_those_of_their_turn),
+        TEST(a_refused_turn_knows_what_prefetch_does),
         TEST(a_turn_begins_when_it_is_sent),
     };
     return HARNESS_RUN(tests, argc, argv);
