@@ -215,6 +215,8 @@ static bool store_value(void *field, const struct option_row *row, const char *a
         memcpy(field, &bytes, sizeof bytes);
         return true;
     case KIND_TEXTS:
+        if (!*value) // a script's variable that is not set
+            return option_refuse(error, "%s takes %s or none, not \"\"", as, row->argument);
         value = strcmp(value, "none") == 0 ? "" : value;
         wrong = texts_check(value);
         wrong = wrong || !row->check ? wrong : row->check(value);

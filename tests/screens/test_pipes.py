@@ -123,6 +123,9 @@ def test_stop_strings():
     same((lines[-1]["text"], lines[-1]["stop_reason"], lines[-1]["generated_tokens"]), ("one ", "stop", 2))
     same(run(["run", "-p", "hi", "--stop", "twofold,none"] + over).stdout, b"one two three")
     refused(run(["run", "-p", "hi", "--stop", "x" * 200] + over), 2, "--stop has a text of more than 127 bytes")
+    refused(run(["run", "-p", "hi", "--stop", ""] + over), 2, '--stop takes TEXT,... or none, not ""')
+    same(run(["run", "-p", "hi", "--stop", "none"] + over, env=environment(MOECHAT_STOP="two")).stdout, b"one two three")
+    same(run(["run", "-p", "hi"] + over, env=environment(MOECHAT_STOP="")).stdout, b"one two three")  # as if it were not set
     refused(run(["run", "-p", "hi", "--logit-bias", "a=1"] + over), 2, "--logit-bias takes ID=X,...")
     refused(run(["run", "--logit-bias", "/etc/passwd", "--print-config"]), 2, "--logit-bias takes ID=X,...")
     # The demo's next token of choice is made impossible; and one outside its vocabulary is refused with the turn.

@@ -282,6 +282,11 @@ static void texts_are_settings(struct harness *t)
     value[200] = 0;
     CHECK(t, !options_set(&talk, "stop", value, &e));
     CHECK_STR(t, e.text, "stop has a text of more than 127 bytes");
+    CHECK(t, !parse(&o, "--stop=", &e));
+    CHECK_STR(t, e.text, "--stop takes TEXT,... or none, not \"\"");
+    CHECK(t, !parse(&o, "--logit-bias=", &e));
+    CHECK_STR(t, e.text, "--logit-bias takes ID=X,... or none, not \"\"");
+    CHECK(t, parse(&o, "--stop=none --dry-sequence-breakers none", &e) && !*o.talk.stop.line);
 }
 
 static void numbers_are_asked_for_as_they_are(struct harness *t)
