@@ -98,15 +98,19 @@ struct bytes tui_unqueue(struct tui *tui, size_t at)
     return taken;
 }
 
-// What was typed while something is under way.
+// What was typed while something is under way. What it would take the place of stays before it.
 static void put_off(struct tui *tui, const char *text)
 {
+    struct bytes longer = {0};
     bool loading = tui->talk.state == TALK_LOADING;
     if (tui->talk.state == TALK_BUSY || !talk_fills_draft(text, strlen(text))) {
         put_into_queue(tui, text);
         return;
     }
-    prompt_replace(text);
+    struct prompt_draft draft = prompt_draft();
+    if (bytes_append(&longer, draft.text, draft.length) && bytes_append(&longer, text, strlen(text)))
+        prompt_replace(longer.data);
+    bytes_release(&longer);
     tui_notice(tui, loading ? "/edit can't wait in the queue; Enter does it once the model is open"
                             : "/edit can't wait in the queue; Esc stops the answer, then Enter does it");
 }
@@ -218,14 +222,12 @@ static void take_line(struct tui *tui, const char *text)
     }
     char *rest = command ? strndup(text, (size_t)(command - text)) : NULL;
     tui->kept_back = false;
-    if (rest)
+    if (rest) {
         mark_kept(tui, rest);
-    if (rest && talk_fills_draft(line, strlen(line))) // in its place
-        prompt_remember(rest);
-    else if (rest)
-        prompt_replace(rest);
-    else
+        prompt_replace(rest); // what fills the draft moves it to the history, and says so
+    } else {
         line = text; // also without memory: nothing is sent that would lose the rest
+    }
     free(rest);
     if (!prompt_remember(line) && commands_parse(line, strlen(line)).kind == LINE_MESSAGE)
         prompt_sent(line);

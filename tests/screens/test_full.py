@@ -531,6 +531,32 @@ def test_behind_what_comes_back_a_command_is_one():
     leave(s)
 
 
+def test_an_edit_behind_what_comes_back_says_where_that_goes():
+    s = chat("turn\ntext first part\nhang\n")
+    s.keys("go\r", "first part")
+    s.keys("/inspect\r", "queued: /inspect")
+    s.keys("hello there\r", "queued: hello there")
+    s.keys("\x03", lambda t: "the 2 that waited are back in the draft" in t.text() and "Stopped; what it said" in t.text())
+    both = lambda t: re.search(r"> /inspect\n +hello there\n", t.text())
+    s.keys("/edit 9\r", lambda t: "No such message to edit" in t.text() and both(t))  # nothing takes its place
+    s.keys("/edit\r", lambda t: "> go" in t.text() and "draft moved to the history; Up brings it back" in t.text())
+    s.keys("\x15\x1b[A", both)
+    s.keys("\x03", "draft moved to the history")
+    leave(s)
+
+
+def test_an_edit_that_cannot_wait_keeps_what_came_back():
+    """It stays behind that as it was typed, and is done once it can be."""
+    s = chat_with_a_full_queue()
+    s.keys("say 17\r", "this one stays in the draft")
+    s.keys("/edit\r", lambda t: "/edit can't wait in the queue; Esc stops the answer" in t.text() and re.search(r"> say 17\n +/edit$", t.text()))
+    s.keys("\x1b", lambda t: "queued" not in t.text() and "you \u203a say 16" in t.text() and IDLE in t.text())
+    s.keys("\r", lambda t: "> say 16" in t.text() and "draft moved to the history; Up brings it back" in t.text())
+    s.keys("\x15\x1b[A", "> say 17")
+    s.keys("\x03", "draft moved to the history")
+    leave(s)
+
+
 def leave_by(s, way):
     """Keys that leave, or a signal, at which a draft is being written."""
     if isinstance(way, str):
