@@ -91,6 +91,7 @@ void tui_return(struct tui *tui)
 
 static void add(struct tui *tui, enum entry_kind kind, const char *text, size_t length)
 {
+    tui_echo(tui);
     transcript_add(tui->chat, kind, text, length); // without memory it is not seen; the talk itself says so
     tui->dirty = true;
 }

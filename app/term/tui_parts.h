@@ -93,8 +93,9 @@ struct tui {
     struct bytes last_answer;
     size_t *entries; // of the transcript, where each message of the user begins
     size_t n_entries, entries_capacity;
-    size_t replaced; // one more than where that begins in whose place the last one was said; 0: there is none
-    size_t echo;     // entries with the command under way that stands above what it says; 0: none does
+    size_t replaced;     // one more than where that begins in whose place the last one was said; 0: there is none
+    const char *command; // under way, not seen yet: once it says something it stands above that; NULL: none
+    size_t echo;         // entries with the one that is seen; 0: none is
 };
 
 static inline struct transcript *tui_view(const struct tui *tui)
@@ -129,6 +130,7 @@ void tui_put_draft_away(struct tui *tui);       // into the history, and says so
 void tui_enter(struct tui *tui, const char *text);         // a line and Enter
 void tui_send_queued(struct tui *tui);                     // as long as nothing else is under way
 void tui_replace_draft(struct tui *tui, const char *text); // by what is none of what was kept back
+void tui_echo(struct tui *tui);            // the command under way is seen in the chat from now on; once
 void tui_take_queue_back(struct tui *tui); // before the draft, to be edited; a line is free for what is typed then
 struct bytes tui_unqueue(struct tui *tui, size_t at);
 

@@ -21,6 +21,17 @@ static void mark_kept(struct tui *tui, const char *text)
     tui->kept_lines = count_lines(text);
 }
 
+void tui_echo(struct tui *tui)
+{
+    const char *text = tui->command;
+    struct bytes echo = {0};
+    tui->command = NULL;
+    if (text && bytes_append(&echo, "\n", 1) && bytes_append(&echo, text, strlen(text)) &&
+        transcript_add(tui->chat, ENTRY_NOTICE, echo.data, echo.length))
+        tui->echo = transcript_entries(tui->chat);
+    bytes_release(&echo);
+}
+
 void tui_replace_draft(struct tui *tui, const char *text)
 {
     tui->kept_back = false;
@@ -123,19 +134,18 @@ static void show_said(struct tui *tui, const struct line *line, size_t before)
         tui->zoom = false;
 }
 
-// A command stands above what it has to say; what it shows elsewhere needs no mention.
+// A command stands above what it has to say; one that shows something elsewhere needs no mention until it has.
 static void submit(struct tui *tui, const char *text, size_t length)
 {
     struct line line = commands_parse(text, length);
-    struct bytes echo = {0};
-    bool shown = line.kind == LINE_UNKNOWN || (line.kind == LINE_COMMAND && strcmp(line.row->meanwhile, "*") != 0);
-    if (shown && bytes_append(&echo, "\n", 1) && bytes_append(&echo, text, length))
-        transcript_add(tui->chat, ENTRY_NOTICE, echo.data, echo.length);
-    tui->echo = echo.length ? transcript_entries(tui->chat) : 0;
-    bytes_release(&echo);
+    bool command = line.kind == LINE_COMMAND || line.kind == LINE_UNKNOWN;
+    tui->command = command ? text : NULL;
+    if (command && (line.kind == LINE_UNKNOWN || strcmp(line.row->meanwhile, "*") != 0))
+        tui_echo(tui);
     size_t before = transcript_entries(tui->chat);
     talk_line(&tui->talk, text, length);
     show_said(tui, &line, before);
+    tui->command = NULL;
     tui->echo = 0;
 }
 
@@ -203,10 +213,13 @@ static void meanwhile(struct tui *tui, const char *text)
 {
     struct line line = commands_parse(text, strlen(text));
     size_t before = transcript_entries(tui->chat);
+    tui->command = text;
     if (talk_line_meanwhile(&tui->talk, text, strlen(text)))
         show_said(tui, &line, before);
     else
         put_off(tui, text);
+    tui->command = NULL;
+    tui->echo = 0;
 }
 
 // A message, a command, or one that stands behind a draft that stays.

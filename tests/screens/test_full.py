@@ -1720,6 +1720,24 @@ def test_a_draft_is_not_lost_to_an_edit_and_the_queue_waits_for_it():
     same(s.finish(), 0)
 
 
+def test_what_is_said_of_a_command_stands_below_it():
+    """Behind an empty line, also of those whose page or pane needs no mention, and while an answer is under way."""
+    s = chat("turn\ntext first part\nhang\n", rows=40)
+    lines = ("/heat 3", "/log x", "/quit now", "/stats x", "/sessions x", "/new x")
+    for line in lines:
+        s.keys(line + "\r", line.split()[0] + " takes no argument")
+    said = lambda line: "\n%s\n%s takes no argument; // starts a message with a slash.\n" % (line, line.split()[0])
+    expect("New conversation.\n" + "".join(map(said, lines)) in s.text(), s.text())
+    s.keys("/heat\r", "no experts used in this turn yet")
+    s.keys("\x1bs\x1bs", lambda t: "no experts" not in t.text())
+    s.keys("/log\r", "q closes")
+    s.keys("q", lambda t: "/log x\n" in t.text() and "/log\n" not in t.text() and "/heat\n" not in t.text())
+    s.keys("go\r", "first part")
+    s.keys("/heat 3\r", lambda t: t.text().count(said("/heat 3")) == 2)
+    expect("first part\n" + said("/heat 3") in s.text(), s.text())
+    leave(s)
+
+
 def test_over_an_answer_a_slash_begins_a_command():
     s = chat("turn\ntext first part\nhang\nturn\necho\n")
     s.keys("go\r", "first part")
