@@ -33,7 +33,7 @@ void talk_do_retry(struct talk *talk, const struct line *line)
     size_t there = talk->chat.n_turns;
     struct turn *again = chat_again(&talk->chat);
     if (!again && !chat_take_last(&talk->chat, &text)) {
-        talk_refuse(talk, "No message to send again.");
+        talk_refuse(talk, "No message to answer again.");
         return;
     }
     if (talk->chat.n_turns < there) // else there was no answer to take back

@@ -669,7 +669,7 @@ def test_retry_means_no_message_that_had_no_room():
     out = run(["--plain", "--no-session"] + script("context 24\n" + ECHO * 5), stdin=long + b"/retry\nhi\n" + long + b"/retry\n" + long + b"/undo\n/redo\n/retry\n"
               + long + b"/think off\n/edit\n/edit yo\n", together=True).stdout.decode()
     same(out.count("Not sent: "), 4)  # as often as it was sent
-    same(out.count("No message to send again."), 1)
+    same(out.count("No message to answer again."), 1)
     same(out.count("(Answer 3 of 3"), 1)
     expect("/edit takes the new text here" in out and "Assistant: yo" in out, out)  # it is still what /edit means
     out = run(["--plain", "--no-session"] + script("context 24\n" + ECHO * 5), stdin=b"0123\n/system a long message of the system\n/retry\n/system -\n/retry\n",

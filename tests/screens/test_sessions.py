@@ -2619,7 +2619,7 @@ def test_what_is_not_there_is_said():
     asked = (("/sessions", "No saved sessions."), ("/load", "/load takes the name of a session:\nNo saved sessions."),
              ("/delete", "/delete takes the name of a session; /sessions lists them."), ("/redo x", "/redo takes a number of messages."),
              ("/tree", "Nothing was said yet."), ("/heat", "No experts used yet."), ("/undo", "No message to take back."),
-             ("/retry", "No message to send again."), ("/save", "Nothing to save yet; each turn will be saved."),
+             ("/retry", "No message to answer again."), ("/save", "Nothing to save yet; each turn will be saved."),
              ("/edit 3", "No such message to edit; /edit takes its number from the end and the new text."),
              ("/keys zzz", "Keys\n  No such key."), ("/help zzz", "Nothing found; /help lists all commands and keys."))
     result = run(["--plain"] + script("turn\necho\n"), "".join(command + "\n" for command, _ in asked).encode(), env=environment(**home), together=True)
