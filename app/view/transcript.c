@@ -104,9 +104,8 @@ static bool add_block(struct entry *entry, size_t start)
     return true;
 }
 
-bool transcript_begin(struct transcript *transcript, enum entry_kind kind)
+static bool push_entry(struct transcript *transcript, enum entry_kind kind)
 {
-    bool fine = transcript_finish(transcript);
     if (transcript->n_entries == transcript->capacity) {
         size_t capacity = transcript->capacity ? 2 * transcript->capacity : 16;
         struct entry *grown = realloc(transcript->entries, capacity * sizeof *grown);
@@ -122,7 +121,13 @@ bool transcript_begin(struct transcript *transcript, enum entry_kind kind)
         return false;
     }
     transcript->n_entries++;
-    return fine;
+    return true;
+}
+
+bool transcript_begin(struct transcript *transcript, enum entry_kind kind)
+{
+    bool fine = transcript_finish(transcript);
+    return push_entry(transcript, kind) && fine;
 }
 
 // Shares the bytes from `from` on out among blocks.
@@ -160,24 +165,38 @@ static bool add_safe(struct transcript *transcript, struct entry *entry, const c
     return entry->kind != ENTRY_ASSISTANT || markdown_push(&transcript->markdown, text, length, &entry->runs);
 }
 
-static struct entry *open_entry(struct transcript *transcript)
+static bool is_beside(enum entry_kind kind)
 {
-    struct entry *last = transcript->n_entries ? &transcript->entries[transcript->n_entries - 1] : NULL;
-    return last && !last->finished ? last : NULL;
+    return kind == ENTRY_NOTICE || kind == ENTRY_ERROR;
 }
 
-bool transcript_append(struct transcript *transcript, const char *bytes, size_t length)
+// The one that takes text: the last, but for what was said beside it.
+static struct entry *open_entry(struct transcript *transcript)
+{
+    size_t n = transcript->n_entries;
+    while (n > 0 && transcript->entries[n - 1].finished && is_beside(transcript->entries[n - 1].kind))
+        n--;
+    return n > 0 && !transcript->entries[n - 1].finished ? &transcript->entries[n - 1] : NULL;
+}
+
+static bool append_to(struct transcript *transcript, struct entry *entry, struct sanitize *state, const char *bytes,
+                      size_t length)
 {
     char safe[SANITIZE_ROOM(1024)];
-    struct entry *entry = open_entry(transcript);
-    for (size_t at = 0; entry && at < length;) {
+    for (size_t at = 0; at < length;) {
         size_t part = length - at < 1024 ? length - at : 1024;
-        size_t size = sanitize_push(&transcript->sanitize, bytes + at, part, safe);
+        size_t size = sanitize_push(state, bytes + at, part, safe);
         if (!add_safe(transcript, entry, safe, size))
             return false;
         at += part;
     }
     return true;
+}
+
+bool transcript_append(struct transcript *transcript, const char *bytes, size_t length)
+{
+    struct entry *entry = open_entry(transcript);
+    return !entry || append_to(transcript, entry, &transcript->sanitize, bytes, length);
 }
 
 bool transcript_finish(struct transcript *transcript)
@@ -192,8 +211,24 @@ bool transcript_finish(struct transcript *transcript)
     return fine;
 }
 
+// Behind an entry that goes on.
+static bool add_beside(struct transcript *transcript, enum entry_kind kind, const char *bytes, size_t length)
+{
+    char safe[SANITIZE_ROOM(0)];
+    struct sanitize state = {0};
+    if (!push_entry(transcript, kind))
+        return false;
+    struct entry *entry = &transcript->entries[transcript->n_entries - 1];
+    entry->finished = true;
+    return append_to(transcript, entry, &state, bytes, length) &&
+           add_safe(transcript, entry, safe, sanitize_flush(&state, safe));
+}
+
 bool transcript_add(struct transcript *transcript, enum entry_kind kind, const char *bytes, size_t length)
 {
+    const struct entry *open = open_entry(transcript);
+    if (open && !is_beside(open->kind) && is_beside(kind))
+        return add_beside(transcript, kind, bytes, length);
     return transcript_begin(transcript, kind) && transcript_append(transcript, bytes, length) &&
            transcript_finish(transcript);
 }

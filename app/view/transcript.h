@@ -28,7 +28,8 @@ void transcript_clear(struct transcript *transcript);
 // One that is read from its beginning: as long as that is where it stands, it does so after a resize, too.
 void transcript_begins(struct transcript *transcript);
 
-// All that add: false: no memory. An entry takes text until it is finished or the next one begins.
+// All that add: false: no memory. An entry takes text until it is finished or the next one begins; a notice or an error
+// that is added meanwhile stands behind an answer, or thinking, which goes on.
 bool transcript_begin(struct transcript *transcript, enum entry_kind kind);
 bool transcript_append(struct transcript *transcript, const char *bytes, size_t length); // untrusted, cut anywhere
 bool transcript_finish(struct transcript *transcript);

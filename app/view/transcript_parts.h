@@ -59,7 +59,7 @@ struct needle {
 struct transcript {
     struct entry *entries;
     size_t n_entries, capacity;
-    struct sanitize sanitize; // of the last entry while it is not finished
+    struct sanitize sanitize; // of the entry that is not finished
     struct markdown markdown;
     enum thinking_view thinking;
     bool ascii;

@@ -1738,6 +1738,16 @@ def test_what_is_said_of_a_command_stands_below_it():
     leave(s)
 
 
+def test_an_answer_goes_on_before_what_is_said_meanwhile():
+    s = chat("turn\ntoken first\ndelay 700\ntoken  second\ntoken  third\nturn\necho\n")
+    s.keys("go\r", "first")
+    s.keys("/heat 3\r", "/heat takes no argument")
+    s.keys("!date\r", lambda t: "Enter once more runs this in your shell" in t.text() and IDLE in t.text())
+    expect("\u25c6 first second third\n\n/heat 3\n/heat takes no argument; " in s.text(), s.text())
+    s.keys("\x03", no_draft)
+    leave(s)
+
+
 def test_over_an_answer_a_slash_begins_a_command():
     s = chat("turn\ntext first part\nhang\nturn\necho\n")
     s.keys("go\r", "first part")

@@ -45,6 +45,31 @@ static void say_lines(struct transcript *transcript, int n)
     }
 }
 
+// What is said beside an answer, or thinking, leaves it as it was: in the middle of a character, of code.
+static void an_answer_goes_on_before_what_is_said_beside_it(struct harness *t)
+{
+    struct transcript *transcript = transcript_new(false);
+    transcript_begin(transcript, ENTRY_THINKING);
+    transcript_append(transcript, "so", 2);
+    say(transcript, ENTRY_NOTICE, "first");
+    transcript_append(transcript, "on", 2);
+    transcript_begin(transcript, ENTRY_ASSISTANT);
+    transcript_append(transcript, "one \xC3", 5);
+    say(transcript, ENTRY_NOTICE, "\nsaid");
+    say(transcript, ENTRY_ERROR, "wrong \xC3");
+    transcript_append(transcript, "\xA4 two", 5);
+    CHECK_EQ(t, transcript_entries(transcript), 5);
+    CHECK_STR(t, screen(transcript, 14, 40),
+              "thought (Alt-o: show all)\nsoon\n\nfirst\n\n\u25C6 one \u00E4 two\n\nsaid\n\nerror: wrong \uFFFD");
+    transcript_finish(transcript);
+    transcript_append(transcript, "more", 4); // to nothing
+    say(transcript, ENTRY_NOTICE, "end");
+    say(transcript, ENTRY_USER, "next");
+    CHECK(t,
+          strstr(screen(transcript, 20, 40), "two\n\nsaid\n\nerror: wrong \uFFFD\n\nend\n\nyou \u203A next") != NULL);
+    transcript_free(transcript);
+}
+
 // As much as the sanitiser lets stand on one character, in each of a row.
 static void full_characters_leave_room(struct harness *t)
 {
@@ -494,6 +519,7 @@ int main(int argc, char **argv)
         TEST(long_texts),
         TEST(prints),
         TEST(what_passes_goes),
+        TEST(an_answer_goes_on_before_what_is_said_beside_it),
         TEST(full_characters_leave_room),
     };
     setlocale(LC_CTYPE, "C.UTF-8");
