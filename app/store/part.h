@@ -16,6 +16,9 @@ enum {
     PART_NONE = -1
 };
 
+// The highest number that what follows a session that is opened may have: with more there would be none left some day.
+#define PART_NEXT_MOST (UINT32_MAX - PARTS_LIMIT)
+
 // How ids came to be, and what they are worth to another model.
 struct part_language {
     char tokenizer[65]; // a digest of what decides ids

@@ -103,7 +103,7 @@ static void number_anew(struct saved_content *content)
     uint32_t last = n_parts ? content->parts[n_parts - 1].number : 0;
     if (n_others && content->others[n_others - 1].number > last)
         last = content->others[n_others - 1].number;
-    if (last < UINT32_MAX - PARTS_LIMIT)
+    if (last < PART_NEXT_MOST)
         return;
     for (size_t i = 0; i < n_parts + n_others; i++) {
         struct part *part = i < n_parts ? &content->parts[i] : &content->others[i - n_parts];

@@ -141,9 +141,9 @@ static const struct sealed_change changes[] = {
     {"\"tokenizer\":\"t\"", "\"tokenizer\":\"" LETTERS_64 "a\"", false},
     {"\"template\":\"c\"", "\"template\":\"" LETTERS_64 "\"", false},
     {"\"next_part\":6", "\"next_part\":5", false},
-    {"\"next_part\":6", "\"next_part\":4294967294", true},
-    {"\"next_part\":6", "\"next_part\":4294967295", true}, // none is left
-    {"\"next_part\":6", "\"next_part\":4294967296", false},
+    {"\"next_part\":6", "\"next_part\":4293918719", true},
+    {"\"next_part\":6", "\"next_part\":4293918720", false}, // a chat would count on beyond what there is
+    {"\"next_part\":6", "\"next_part\":4294967295", false},
     {"\"undone\":4", "\"undone\":\"x\"", true}, // it is not known
     {"\"parts\":[", "\"ports\":[", false},
     {"\"role\":\"user\",\"offset\":0", "\"role\":\"robot\",\"offset\":0", false},
