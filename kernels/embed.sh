@@ -10,7 +10,7 @@
 set -eu
 dir=$1
 first='args.h tiling.h rows.h prelude.cl ptx.cl quant.cl row_norm.cl'
-kinds='kind_grids.h kind_units.cl kind_grid_units.cl kind_tables.cl kind_bytes.cl kind_planes.cl kind_rows.cl kind_words.cl kind_streams.cl kind_lookups.cl kind_pairs.cl kind_pieces.cl kind_pieces_grid.cl kind_pieces_mlx.cl kind_pieces_end.cl kind_near.cl kind_spans.cl'
+kinds='kind_grids.h kind_units.cl kind_grid_units.cl kind_tables.cl kind_bytes.cl kind_planes.cl kind_rows.cl kind_words.cl kind_streams.cl kind_lookups.cl kind_lookups_q2.cl kind_pairs.cl kind_pieces.cl kind_pieces_grid.cl kind_pieces_mlx.cl kind_pieces_end.cl kind_near.cl kind_spans.cl'
 parts='route.cl append.cl merge.cl meet.cl'
 teams='matvec_team.cl matvec_mma.cl'
 states='delta.cl delta_token.cl'

@@ -69,23 +69,9 @@ static void pack_planes(__global const float *x, __global float *packed, uint in
         }
 }
 
-#ifdef __AVX512F__
-#define LANES       16
-#define HALVES      1
-#define WORDS       uint16
-#define FLOATS      float16
-#define LANES_LOAD  vload16
-#define AS_FLOATS   as_float16
-#define FLOATS_OF(q) convert_float16(as_int16(q))
+#if HALVES == 1
 #define SUM_OF_HALVES(s, i) sum16(s[0][i])
 #else
-#define LANES       8
-#define HALVES      2
-#define WORDS       uint8
-#define FLOATS      float8
-#define LANES_LOAD  vload8
-#define AS_FLOATS   as_float8
-#define FLOATS_OF(q) convert_float8(as_int8(q))
 #define SUM_OF_HALVES(s, i) sum8(s[0][i] + s[1][i])
 #endif
 

@@ -146,6 +146,26 @@ static float8 signed8(uint8 bytes)
 #define LANES_8 (uint8)(0, 1, 2, 3, 4, 5, 6, 7)
 #define LANES_16 (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 
+#if SHAPE_CPU && defined(__AVX512F__) // a CPU's whole vectors, and how many are 16 lanes
+#define LANES       16
+#define HALVES      1
+#define WORDS       uint16
+#define FLOATS      float16
+#define LANES_LOAD  vload16
+#define LANES_STORE vstore16
+#define AS_FLOATS   as_float16
+#define FLOATS_OF(q) convert_float16(as_int16(q))
+#elif SHAPE_CPU
+#define LANES       8
+#define HALVES      2
+#define WORDS       uint8
+#define FLOATS      float8
+#define LANES_LOAD  vload8
+#define LANES_STORE vstore8
+#define AS_FLOATS   as_float8
+#define FLOATS_OF(q) convert_float8(as_int8(q))
+#endif
+
 #if SHAPE_CPU && defined(__AVX512F__)
 // a's bits where the mask has one, else b's: one instruction.
 INLINE uint16 either_bits(const uint mask, uint16 a, uint16 b)

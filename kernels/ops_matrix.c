@@ -15,7 +15,7 @@ static struct tiling cut_rows_gpu(const gpu *g, uint64_t n_rows, uint32_t togeth
     return (struct tiling){.rows_per_group = few ? TEAMS : most, .n_groups = 1};
 }
 
-// Kinds whose rows are lanes, where a CPU has vectors of 16 (kind_lookups.cl).
+// Kinds whose rows are lanes, where a CPU has AVX2 or AVX-512 (kind_lookups.cl).
 static bool looks_up(uint32_t kind)
 {
     return kind == KIND_Q2_K || kind == KIND_MLX_2;
