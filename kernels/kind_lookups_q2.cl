@@ -172,4 +172,3 @@ static void dots_of(const struct args_matrix *m, __global const uchar *matrix, u
         LANES_STORE(all[h], h, dots);
 }
 #endif
-

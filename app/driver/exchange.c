@@ -235,11 +235,11 @@ static int feed_and_answer(struct exchange *exchange, struct turn *turn, struct 
     int code = settle(exchange, result);
     if (code)
         return code;
-    uint32_t there = ops->length(self), found = there < stopped_from ? there : stopped_from; // the rest: earlier tries'
-    code = answer(exchange, turn, result, found, just_read);
+    uint32_t there = ops->length(self), known = there < stopped_from ? there : stopped_from; // the rest: earlier tries'
+    code = answer(exchange, turn, result, known, just_read);
     if (code) {
         ops->resume(self);
-        leave(exchange, turn, result, code, found);
+        leave(exchange, turn, result, code, known);
     }
     return code;
 }

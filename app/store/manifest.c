@@ -636,8 +636,8 @@ static bool read_all(struct json_object *object, bool branches, struct manifest 
     uint64_t next, undone, ns;
     if (!sealed_whole(object, "created", INT64_MAX, &manifest->created) ||
         !sealed_whole(object, "updated", INT64_MAX, &manifest->updated) ||
-        !sealed_whole(object, "next_part", PART_NEXT_MOST, &next) || !json_object_object_get_ex(object, "model", &model) ||
-        !json_object_is_type(model, json_type_object) ||
+        !sealed_whole(object, "next_part", PART_NEXT_MOST, &next) ||
+        !json_object_object_get_ex(object, "model", &model) || !json_object_is_type(model, json_type_object) ||
         !sealed_label(model, "name", origin->model_name, sizeof origin->model_name) ||
         !sealed_label(model, "path", origin->model_path, sizeof origin->model_path) ||
         !sealed_string(model, "weights", origin->weights, sizeof origin->weights) ||

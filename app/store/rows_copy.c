@@ -44,7 +44,7 @@ int rows_copy(const struct store *store, const char *name, struct manifest *mani
     struct store_path to_path = store_path(store, name, manifest_kv_name(manifest->kv_file));
     char *block = malloc(COPY_BLOCK);
     int from = io->open(io->context, from_path.text, O_RDONLY);
-    int to = from < 0 ? -1 : io->open(io->context, to_path.text, O_RDWR | O_CREAT | O_TRUNC);
+    int to = from < 0 ? -1 : store_io_create(io, to_path.text, O_RDWR);
     int code = !block ? ENOMEM : to < 0 ? errno : 0;
     uint64_t at = 0;
     for (size_t i = 0; i < manifest->n_records + manifest->n_other_records && code == 0; i++) {

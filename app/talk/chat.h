@@ -89,8 +89,8 @@ bool chat_change_system(struct chat *chat, const char *text, size_t length);
 // Was it set or removed behind what is there, so that only the next message has it saved? Not where it came to the
 // same.
 bool chat_system_waits(const struct chat *chat);
-// Those of the conversation as it was said: a system message that was neither saved nor sent is
-// none yet, and one that it replaces still is.
+// Those of the conversation as it was said: a system message that was neither saved nor sent is none yet, and one that
+// it replaces still is.
 size_t chat_messages(const struct chat *chat);
 // Of a conversation in which a system message waits: the turns and the others as they were said, borrowed, for
 // chat_forget_said. False: no memory.

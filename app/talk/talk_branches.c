@@ -320,17 +320,7 @@ const char *talk_beside(struct talk *talk, int step)
                                : "this is the last one";
 }
 
-// As it is saved: a system message that waits is none of it yet, and the one before it still is.
-static void print_tree(struct talk *talk, FILE *out)
-{
-    struct chat said;
-    if (!chat_as_said(&talk->chat, &said))
-        return;
-    tree_print(out, chat_system_waits(&talk->chat) ? &said : &talk->chat, talk->face->columns(talk->self));
-    chat_forget_said(&said);
-}
-
-void talk_do_tree(struct talk *talk, const struct line *line)
+static void do_tree(struct talk *talk, const struct line *line, const struct chat *said)
 {
     struct talk_lines lines;
     size_t n;
@@ -338,12 +328,12 @@ void talk_do_tree(struct talk *talk, const struct line *line)
     int64_t number = counted ? tree_turn(&talk->chat, n) : PART_NONE;
     const struct chat_turn *turn = chat_find(&talk->chat, number);
     bool own = false;
-    for (size_t i = 0; i < talk->chat.n_turns; i++)
-        own = own || (turn && turn->said == talk->chat.turns[i].said);
+    for (size_t i = 0; i < said->n_turns; i++)
+        own = own || (turn && turn->said == said->turns[i].said);
     if (line->length == 0 && tree_turn(&talk->chat, 1) == PART_NONE) {
         talk_say(talk, "Nothing was said yet.");
     } else if (line->length == 0 && talk_lines_begin(talk, &lines)) {
-        print_tree(talk, lines.out);
+        tree_print(lines.out, said, talk->face->columns(talk->self));
         talk_lines_show(talk, &lines);
         if (talk->chat.n_others)
             talk_say(talk, "* is the conversation; /tree N goes to the branch of message N.");
@@ -353,6 +343,20 @@ void talk_do_tree(struct talk *talk, const struct line *line)
         talk_say(talk, "That message is in the conversation as it is; /undo goes back.");
     } else if (line->length) {
         go_to(talk, chat_end_of(&talk->chat, number), true);
+    }
+}
+
+// As it is saved: a system message that waits is none of it yet, and the one before it still is.
+void talk_do_tree(struct talk *talk, const struct line *line)
+{
+    struct chat said;
+    if (!chat_system_waits(&talk->chat)) {
+        do_tree(talk, line, &talk->chat);
+    } else if (!chat_as_said(&talk->chat, &said)) {
+        talk_fail(talk, "out of memory");
+    } else {
+        do_tree(talk, line, &said);
+        chat_forget_said(&said);
     }
 }
 

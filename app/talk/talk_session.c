@@ -53,6 +53,7 @@ void talk_save_system(struct talk *talk)
     uint32_t number = chat_number_system(&talk->chat, now);
     const struct chat_turn *system = chat_system(&talk->chat);
     struct bytes text = {0};
+    talk->system_follows = false;
     if (system && !bytes_append(&text, system->text.data, system->text.length)) {
         talk_fail(talk, "out of memory");
         return;
@@ -233,11 +234,11 @@ void talk_on_session(struct talk *talk, const struct session_news *news)
     if (talk->going)
         talk_say_ways(talk);
     talk->going = false;
-    bool follows = talk->system_follows && talk->state == TALK_BUSY;
-    talk->system_follows = false;
-    if (follows) // the news of that are these words' end: each of the worker's calls is answered before the next
-        talk_save_system(talk);
-    else if (talk->state == TALK_BUSY)
+    if (talk->state != TALK_BUSY)
+        return;
+    if (talk->system_follows)   // the news of that are these words' end: each of the worker's calls is answered before
+        talk_save_system(talk); // the next
+    else
         talk_enter(talk, TALK_IDLE);
 }
 
@@ -555,6 +556,8 @@ void talk_finish_session(struct talk *talk)
         talk_say(talk, TALK_EDIT_LEFT);
         follow(talk, GOING_TO_LEAVE);
     }
+    if (talk->saving && talk->system_follows)
+        talk_save_system(talk);
     if (!talk->saving || !worker_finish_session(talk->worker, &news))
         return;
     talk->lost = talk->lost || news.failed;

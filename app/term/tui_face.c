@@ -99,8 +99,13 @@ static void add(struct tui *tui, enum entry_kind kind, const char *text, size_t 
 static void face_say(void *self, const char *text)
 {
     struct tui *tui = self;
+    struct bytes apart = {0};
     if (tui->screen) {
+        if (tui->said_beside && bytes_append(&apart, "\n", 1) && bytes_append(&apart, text, strlen(text)))
+            text = apart.data;
         add(tui, ENTRY_NOTICE, text, strlen(text));
+        tui->said_beside = false;
+        bytes_release(&apart);
         return;
     }
     report_text(stdout, text, strlen(text));
@@ -193,7 +198,7 @@ static void face_begin_answer(void *self)
     struct tui *tui = self;
     tui->last_answer.length = 0;
     tui->thinking = false;
-    tui->begun_entry = false;
+    tui->begun_entry = tui->said_beside = false;
     tui->answer_tokens = 0;
 }
 
@@ -229,6 +234,7 @@ static void face_end_answer(void *self, const struct turn_result *result)
     struct tui *tui = self;
     if (result->kept && !tui->begun_entry)
         transcript_begin(tui->chat, ENTRY_ASSISTANT);
+    tui->said_beside = transcript_goes_on_beside(tui->chat);
     transcript_finish(tui->chat);
     if (tui->thinking && result->generated_tokens > tui->answer_tokens) // the last of them had no text
         tui->thought_tokens += result->generated_tokens - tui->answer_tokens;

@@ -141,7 +141,7 @@ static size_t on_character(const struct prompt_draft *draft, size_t point)
 
 static bool vertical(struct tui *tui, int direction)
 {
-    if (tui->mode == MODE_FOUND) {
+    if (tui->mode == MODE_FOUND || (tui->help_open && tui->mode == MODE_WRITE)) {
         transcript_scroll(tui_view(tui), direction);
         return true;
     }
@@ -237,7 +237,9 @@ bool tui_key_follow(struct tui *tui)
 // Where nothing is typed. False: readline's.
 static bool beside(struct tui *tui, int step)
 {
-    if (tui->mode != MODE_WRITE || tui->help_open || prompt_draft().length)
+    if (tui->mode == MODE_WRITE && tui->help_open)
+        return true; // the draft below is not looked at
+    if (tui->mode != MODE_WRITE || prompt_draft().length)
         return false;
     const char *why =
         tui->talk.state == TALK_IDLE ? talk_beside(&tui->talk, step) : "other answers can be shown once this is done";

@@ -81,6 +81,7 @@ struct tui {
     // The answer under way.
     bool thinking, stopping;
     bool begun_entry;             // in the transcript
+    bool said_beside;             // what is said of the answer now is not the next row behind it
     char last_words[1600];        // why the chat ended before it began
     struct moe_progress progress; // total 0: none
     struct progress_eta eta;      // of that

@@ -119,8 +119,8 @@ static void put_off(struct tui *tui, const char *text)
         return;
     }
     struct prompt_draft draft = prompt_draft();
-    if (bytes_append(&longer, draft.text, draft.length) && bytes_append(&longer, text, strlen(text)))
-        prompt_replace(longer.data);
+    bool fine = bytes_append(&longer, draft.text, draft.length) && bytes_append(&longer, text, strlen(text));
+    prompt_replace(fine ? longer.data : text);
     bytes_release(&longer);
     tui_notice(tui, loading ? "/edit can't wait in the queue; Enter does it once the model is open"
                             : "/edit can't wait in the queue; Esc stops the answer, then Enter does it");

@@ -170,13 +170,19 @@ static bool is_beside(enum entry_kind kind)
     return kind == ENTRY_NOTICE || kind == ENTRY_ERROR;
 }
 
-// The one that takes text: the last, but for what was said beside it.
-static struct entry *open_entry(struct transcript *transcript)
+// The one that takes text: the last, but for what was said beside it. n_entries: none does.
+static size_t find_open(const struct transcript *transcript)
 {
     size_t n = transcript->n_entries;
     while (n > 0 && transcript->entries[n - 1].finished && is_beside(transcript->entries[n - 1].kind))
         n--;
-    return n > 0 && !transcript->entries[n - 1].finished ? &transcript->entries[n - 1] : NULL;
+    return n > 0 && !transcript->entries[n - 1].finished ? n - 1 : transcript->n_entries;
+}
+
+static struct entry *open_entry(struct transcript *transcript)
+{
+    size_t at = find_open(transcript);
+    return at < transcript->n_entries ? &transcript->entries[at] : NULL;
 }
 
 static bool append_to(struct transcript *transcript, struct entry *entry, struct sanitize *state, const char *bytes,
@@ -197,6 +203,12 @@ bool transcript_append(struct transcript *transcript, const char *bytes, size_t 
 {
     struct entry *entry = open_entry(transcript);
     return !entry || append_to(transcript, entry, &transcript->sanitize, bytes, length);
+}
+
+bool transcript_goes_on_beside(const struct transcript *transcript)
+{
+    size_t n = transcript->n_entries;
+    return n > 0 && transcript->entries[n - 1].finished && find_open(transcript) < n;
 }
 
 bool transcript_finish(struct transcript *transcript)
@@ -318,6 +330,13 @@ void entry_thought_words(const struct entry *entry, char *out, size_t size)
         snprintf(out, size, "%s", entry->finished ? "thought" : "thinking");
 }
 
+bool entry_joins(const struct transcript *transcript, size_t index)
+{
+    const struct entry *entry = &transcript->entries[index];
+    bool apart = entry->text.length && entry->text.data[0] == '\n';
+    return index > 0 && entry->kind == ENTRY_NOTICE && (entry[-1].kind == ENTRY_NOTICE || apart);
+}
+
 const char *entry_label(const struct transcript *transcript, const struct entry *entry)
 {
     switch (entry->kind) {
@@ -346,7 +365,7 @@ void transcript_print(const struct transcript *transcript, FILE *out)
         const struct entry *entry = &transcript->entries[i];
         char words[96];
         entry_thought_words(entry, words, sizeof words);
-        if (i && (entry->kind != ENTRY_NOTICE || entry[-1].kind != ENTRY_NOTICE))
+        if (i && !entry_joins(transcript, i))
             fputc('\n', out);
         fputs(entry_label(transcript, entry), out);
         if (entry->kind == ENTRY_THINKING) {

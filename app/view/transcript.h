@@ -33,6 +33,8 @@ void transcript_begins(struct transcript *transcript);
 bool transcript_begin(struct transcript *transcript, enum entry_kind kind);
 bool transcript_append(struct transcript *transcript, const char *bytes, size_t length); // untrusted, cut anywhere
 bool transcript_finish(struct transcript *transcript);
+// Does an entry still take text, behind which something was said?
+bool transcript_goes_on_beside(const struct transcript *transcript);
 bool transcript_add(struct transcript *transcript, enum entry_kind kind, const char *bytes, size_t length); // all three
 // Styles the numbers before "%" in the last entry, of tokens: how likely they were. False: no memory.
 bool transcript_style_likely(struct transcript *transcript);

@@ -71,6 +71,8 @@ struct transcript {
 };
 
 // What stands before an entry's text, "" for nothing; in a row only if it leaves half of it.
+// Is it the next row behind the entry before it? Notices are, and what brings an empty row of its own.
+bool entry_joins(const struct transcript *transcript, size_t index);
 const char *entry_label(const struct transcript *transcript, const struct entry *entry);
 const char *entry_row_label(const struct transcript *transcript, const struct entry *entry);
 // "thought 214 tokens, 31 s"; room for 96.

@@ -9,9 +9,7 @@
 static size_t lead_rows(const struct transcript *transcript, size_t index)
 {
     const struct entry *entry = &transcript->entries[index];
-    bool apart = entry->text.length && entry->text.data[0] == '\n'; // by a row of its own
-    bool together = index > 0 && entry->kind == ENTRY_NOTICE && (entry[-1].kind == ENTRY_NOTICE || apart);
-    return (size_t)(index > 0 && !together) + (entry->kind == ENTRY_THINKING);
+    return (size_t)(index > 0 && !entry_joins(transcript, index)) + (entry->kind == ENTRY_THINKING);
 }
 
 // The block's rows, wrapped.

@@ -1744,7 +1744,29 @@ def test_an_answer_goes_on_before_what_is_said_meanwhile():
     s.keys("/heat 3\r", "/heat takes no argument")
     s.keys("!date\r", lambda t: "Enter once more runs this in your shell" in t.text() and IDLE in t.text())
     expect("\u25c6 first second third\n\n/heat 3\n/heat takes no argument; " in s.text(), s.text())
+    expect(" it is a message.\n\n(3 tokens, " in s.text(), "what is said of the answer stands apart: " + s.text())
     s.keys("\x03", no_draft)
+    began = len(s.output)
+    s.send("\x1bv")
+    s.until(lambda t: b"(3 tokens, " in t.output[began:])
+    expect(b"third\r\n\r\n/heat 3\r\n" in s.output[began:], s.output[began:])
+    s.keys("q", IDLE)
+    leave(s)
+
+
+def test_below_a_page_keys_of_the_screen_leave_the_draft_alone():
+    """Also where an inputrc has others for them, and where they are readline's elsewhere."""
+    rc = os.path.join(SCRATCH, "below.rc")
+    with open(rc, "w") as out:
+        out.write('"\\C-t": moechat-up\n')
+    s = chat("turn\necho\n", env=environment(INPUTRC=rc, **XTERM))
+    s.keys("hi\r", "tokens/s)")
+    s.keys("half a draft\x1bOP", lambda t: "q closes" in t.text() and "> half a draft" in t.text())
+    s.send("\x1b[1;3D\x1b[1;3D")
+    s.keys("G\x14", lambda t: "> half a draft" in t.text())
+    s.keys("q", lambda t: "closes" not in t.text())
+    s.keys("Z", "> half a draftZ")
+    s.keys("\x15", no_draft)
     leave(s)
 
 
@@ -1880,7 +1902,7 @@ def test_a_page_leaves_the_draft_alone():
         for key in ("x", "\x7f\x17", "\x0f", "\x1br", "\x01", "\x14", "\x12", "\x1b5", "\x18\x15", "\x1bu"):  # nor does it go, or begin to
             s.keys("j", lambda t: "q or Esc closes" not in t.text())
             s.keys(key, lambda t: "q or Esc closes this page" in t.text() and "> half a mess" in t.text())
-        s.keys("k\x1bs\x1bs\x1bs\x1bs", lambda t: "> half a mess" in t.text())  # the screen's own keys go on
+        s.keys("k\x1b[1;3D\x1bs\x1bs\x1bs\x1bs", lambda t: "> half a mess" in t.text())  # the screen's own keys go on
         s.keys("g", lambda t: t.text() == first)
         s.keys(closes, lambda t: "> half a mess" in t.text() and "first part" in t.text() and "closes" not in t.text())
     s.keys("\x1bOP", "q closes")

@@ -478,6 +478,25 @@ def test_what_new_takes_along_is_saved_before_the_next_command():
     same(run(["sessions", "rm", "said"]).returncode, 0)
 
 
+def test_what_new_takes_along_is_saved_though_one_leaves_at_once():
+    t = chat(ECHO, "--session", "leaves")
+    t.send("hi\r")
+    t.wait("hi\r\n", "You:")
+    t.send("/system Be brief.\r")
+    t.wait("You:")
+    before = names()
+    t.send("/new\r\x04")
+    same(t.finish(), 0)
+    made = [name for name in names() if name not in before]
+    same(len(made), 1)
+    expect(b"System: Be brief." in run(["sessions", "show", made[0]]).stdout, made)
+    for one in made + ["leaves"]:
+        same(run(["sessions", "rm", one]).returncode, 0)
+    said, made = said_by("a", "b", "/undo", "c", "/system -", "/tree", "/tree 1", args=("--system", "S"))
+    expect("* 1  System: S" in said and "That message is in the conversation as it is" in said, said)  # a star is what it says
+    same(run(["sessions", "rm", made[0]]).returncode, 0)
+
+
 def test_a_run_that_is_stopped_while_rows_are_read_back_sends_nothing():
     run(["--plain", "--session", "back"] + script(ECHO), stdin=b"one\n")
     before = run(["sessions", "export", "back", "json"]).stdout
