@@ -77,6 +77,7 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_experts(const struct args_swiglu_
     __global float *out = y + (k < a.at.n ? (ulong)at.rank * a.out_stride : a.shared_offset);
     team_swiglu(&gate, &up, TEAM_SHARE(t.rows_per_group), k < a.at.n ? matrices + at.place : shared, x + a.in_offset,
                 &space, LIMITS(a), out);
+    barrier(CLK_GLOBAL_MEM_FENCE); // a group's outputs are another work-item's where it computes tile by tile
     gate_own(k == a.at.n && a.is_gated, t.rows_per_group, gate.out_dim, shared_gate, out);
 }
 #endif
@@ -142,8 +143,8 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void heads(const struct args_heads a, const s
     uint h = get_group_id(1);
     if (r >= a.n_rows)
         return;
-    team_heads(&a.matrix, h * a.head_rows + a.first_row, a.n_out, matrix, x + (ulong)r * a.row_stride + h * a.head_stride,
-               &space, out + ((ulong)r * a.n_heads + h) * a.n_out);
+    team_heads(&a.matrix, h * a.head_rows + a.first_row, a.n_out, TEAM_SHARE(t.rows_per_group), matrix,
+               x + (ulong)r * a.row_stride + h * a.head_stride, &space, out + ((ulong)r * a.n_heads + h) * a.n_out);
 }
 #endif
 

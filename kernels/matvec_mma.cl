@@ -2,8 +2,9 @@
 // NVIDIA's tensor cores: rows of matrices times one row of x, for kinds that are taken apart in pieces. A group computes 16
 // rows: of fragment A lane (g, j) has rows g and g + 8, a piece of each by itself. So that one product sums no two lanes'
 // inputs, B has x of lane j's piece in columns 2j and 2j + 1 alone, its first halves and its second: what the lane gets
-// back are its own pieces' sums, to which it applies their scales. A group's warps share the rows, in turns; x lies in
-// local memory, a chunk of TEAM_MMA_INPUTS at a time, as halves after a power of 2 that the chunk's largest sets: 22 bits of
+// back are its own pieces' sums, to which it applies their scales. A group's warps share a tile's rows, in turns, or, where a
+// row is short, have tiles of their own; a group computes some tiles, one after the other, and asks for the next one's first
+// weights before it adds up sums. x lies in local memory, a chunk of TEAM_MMA_INPUTS at a time, as halves after a power of 2 that the chunk's largest sets: 22 bits of
 // all that is within 2^17 of it. A lane's sums are ordered by the matrix's shape alone, and so are the 16 lanes' of
 // a row.
 // Kinds with spans (kind_spans.cl) have their blocks copied to local memory. There the four lanes of a row share each group
@@ -54,7 +55,7 @@ struct team_space {
     uint4 x[X_PLACES]; // two pairs, and what they lack
     float totals[KIND_BIAS ? CHUNK_INPUTS / 16 : 1];
     float largest[TEAM_ITEMS / 32];
-    float sums[TEAM_MMA_ROWS][TEAM + 1];
+    float4 sums[TEAM_WARPS][TEAM_MMA_ROWS]; // of a row's four lanes
     uint table[TABLE_WORDS] __attribute__((aligned(8)));
 #if SPANS
     uint4 near[TEAM_WARPS][2][TEAM_MMA_ROWS][SPAN_STRIDE]; // a block of each row, and the next ones
@@ -98,20 +99,25 @@ INLINE void stage_load(__global const float *row, uint base, uint n_fours, float
     }
 }
 
+// Where few fours come at once the norm's weight comes beside them, else behind: together they are too many registers.
 INLINE void stage_fetch(const struct stage_source *from, uint base, uint n_fours, float4 *v)
 {
+    const bool beside = STAGE_FOURS <= 2;
     float4 w[STAGE_FOURS];
     stage_load(from->x, base, n_fours, v);
-    if (from->weight)
+    if (beside && from->weight)
         stage_load(from->weight, base, n_fours, w);
     UNROLL
     for (uint k = 0; k < STAGE_FOURS; k++)
         v[k] *= from->scale;
     if (!from->weight)
         return;
+    uint i = base + get_local_id(0);
     UNROLL
-    for (uint k = 0; k < STAGE_FOURS; k++)
-        v[k] = (from->plus_one ? 1.0f + w[k] : w[k]) * v[k];
+    for (uint k = 0; k < STAGE_FOURS; k++) {
+        float4 own = beside ? w[k] : vload4(min(i + k * STAGE_ITEMS, n_fours - 1), from->weight);
+        v[k] = (from->plus_one ? 1.0f + own : own) * v[k];
+    }
 }
 
 INLINE float4 stage_sizes(float4 sizes, const float4 *v)
@@ -201,13 +207,79 @@ INLINE struct stage_source source_from(struct stage_source from, uint first)
     return from;
 }
 
-// What the lanes of a row have of its dot product, for team_sum.
+// Rows times x, of two matrices where `gated`: a fragment's upper rows are gate's then, its lower ones up's.
+struct team_job {
+    struct args_matrix upper, lower;
+    __global const uchar *matrix;
+    uint first_row, n_out;
+    uint outputs;    // of a tile
+    uint first, end; // of the group's outputs
+    uint warps;      // that share a row
+};
+
+// `n` outputs are a group's.
+INLINE struct team_job team_job_of(const struct args_matrix *upper, const struct args_matrix *lower, const bool gated,
+                                   uint n, __global const uchar *matrix)
+{
+    uint first = get_group_id(0) * n;
+    struct team_job job = {*upper, *lower, matrix, 0, upper->out_dim, gated ? TEAM_MMA_ROWS / 2 : TEAM_MMA_ROWS,
+                           first, min(first + n, upper->out_dim), TEAM_ROW_WARPS(upper->in_dim)};
+    return job;
+}
+
+// Outputs that the group computes at once.
+INLINE uint team_job_step(const struct team_job *p)
+{
+    return p->outputs * (TEAM_WARPS / p->warps);
+}
+
+// The lane's two rows, where outputs from `first` on are computed.
+INLINE void team_job_rows(const struct team_job *p, uint first, struct kind_row *rows)
+{
+    uint item = get_local_id(0), o = first + item / 32 / p->warps * p->outputs + item % 32 / 4, last = p->n_out - 1;
+    uint other = p->outputs == TEAM_MMA_ROWS ? o + 8 : o;
+    rows[0] = kind_row_of(&p->upper, p->matrix, p->first_row + min(o, last));
+    rows[1] = kind_row_of(&p->lower, p->matrix, p->first_row + min(other, last));
+}
+
+// What the lanes of a row have of its dot product.
 INLINE void put_dots(float2 dots, __local struct team_space *space)
 {
     uint item = get_local_id(0);
-    space->sums[item % 32 / 4][item / 32 * 4 + item % 4] = dots.x;
-    space->sums[item % 32 / 4 + 8][item / 32 * 4 + item % 4] = dots.y;
+    __local float *sums = (__local float *)space->sums[item / 32];
+    barrier(CLK_LOCAL_MEM_FENCE); // the tile before has been added up
+    sums[item % 32] = dots.x;
+    sums[item % 32 + 32] = dots.y;
     barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+// The sum of a row of the tile that so many warps from `first` on have.
+INLINE float tile_sum(__local const struct team_space *space, uint first, uint warps, uint row)
+{
+    float4 sum = 0;
+    for (uint warp = first; warp < first + warps; warp++)
+        sum += space->sums[warp][row];
+    return (sum.x + sum.z) + (sum.y + sum.w);
+}
+
+// Where the outputs from p's first on go.
+struct team_out {
+    __global float *y;
+    uint add;
+    float2 limits;
+};
+
+INLINE void team_job_put(const struct team_job *p, uint first, const struct team_out *out,
+                         __local const struct team_space *space)
+{
+    uint item = get_local_id(0), o = first + item, warp = item / p->outputs * p->warps, row = item % p->outputs;
+    if (item >= team_job_step(p) || o >= p->end)
+        return;
+    float sum = tile_sum(space, warp, p->warps, row);
+    if (p->outputs < TEAM_MMA_ROWS)
+        out->y[o] = swiglu(sum, tile_sum(space, warp, p->warps, row + TEAM_MMA_ROWS / 2), out->limits);
+    else
+        out->y[o] = out->add ? out->y[o] + sum : sum;
 }
 #endif
 
@@ -280,37 +352,50 @@ INLINE void span_add(const struct kind_row *rows, uint n, uint four, __local con
 }
 
 #ifndef TOKEN_PROGRAM
-// The dot products of the group's rows with x. A warp has every TEAM_WARPS-th block, one that it multiplies with and one that
-// comes.
-INLINE void team_dots(const struct kind_row *rows, uint in_dim, struct team_x *x, __local struct team_space *space)
+// The group's products with x. A warp has every so many-th block of its rows, one that it multiplies with and one that comes.
+INLINE void team_tiles(const struct team_job *p, struct team_x *x, const struct team_out *out,
+                       __local struct team_space *space)
 {
-    uint warp = get_local_id(0) / 32, turn = 0;
-    uint n_spans = in_dim / 256;
-    float2 dots = 0;
-    if (warp < n_spans)
-        span_copy(rows, warp, space->near[warp][0]);
+    uint warp = get_local_id(0) / 32, turn = 0, in_row = warp % p->warps, n_spans = p->upper.in_dim / 256;
+    bool at_once = p->upper.in_dim <= CHUNK_INPUTS;
+    float scale = 0;
+    struct kind_row rows[2];
+    uint o = p->first;
+    team_job_rows(p, o, rows);
+    if (in_row < n_spans)
+        span_copy(rows, in_row, space->near[warp][0]);
     table_fill(space->table);
     team_scale(x);
-    uint n = warp;
-    for (uint first = 0; first < n_spans; first += CHUNK_INPUTS / 256) {
-        uint end = min(n_spans, first + CHUNK_INPUTS / 256);
-        if (first > 0)
-            barrier(CLK_LOCAL_MEM_FENCE); // the chunk before has been used
-        struct stage_source from = source_from(x->from, first * 256);
-        float scale = stage_pairs(&from, (end - first) * 64, space);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        float2 sums = 0;
-        for (; n < end; n += TEAM_WARPS) {
-            copies_wait();
-            warp_barrier(); // others' have come, too, and what was here before is used
-            if (n + TEAM_WARPS < n_spans)
-                span_copy(rows, n + TEAM_WARPS, space->near[warp][turn ^ 1]);
-            span_add(rows, n, (n - first) * 64, space->near[warp][turn], space, &sums);
-            turn ^= 1;
+    for (; o < p->end; o += team_job_step(p)) {
+        uint n = in_row, after = o + team_job_step(p);
+        float2 dots = 0;
+        for (uint first = 0; first < n_spans; first += CHUNK_INPUTS / 256) {
+            uint end = min(n_spans, first + CHUNK_INPUTS / 256);
+            if (!at_once || o == p->first) {
+                barrier(CLK_LOCAL_MEM_FENCE); // what was here before has been used
+                struct stage_source from = source_from(x->from, first * 256);
+                scale = stage_pairs(&from, (end - first) * 64, space);
+                barrier(CLK_LOCAL_MEM_FENCE);
+            }
+            float2 sums = 0;
+            for (; n < end; n += p->warps) {
+                copies_wait();
+                warp_barrier(); // others' have come, too, and what was here before is used
+                if (n + p->warps < n_spans)
+                    span_copy(rows, n + p->warps, space->near[warp][turn ^ 1]);
+                span_add(rows, n, (n - first) * 64, space->near[warp][turn], space, &sums);
+                turn ^= 1;
+            }
+            dots = fma(sums, (float2)(scale), dots);
         }
-        dots = fma(sums, (float2)(scale), dots);
+        if (after < p->end) {
+            team_job_rows(p, after, rows);
+            if (in_row < n_spans)
+                span_copy(rows, in_row, space->near[warp][turn]);
+        }
+        put_dots(dots, space);
+        team_job_put(p, o, out, space);
     }
-    put_dots(dots, space);
 }
 #endif
 #else
@@ -339,12 +424,12 @@ INLINE void team_fetch(const struct team_lane *lane, uint end, struct team_load 
 }
 
 // On to what the lane takes next, if there is any.
-INLINE void team_step(struct team_lane *lane, uint end)
+INLINE void team_step(struct team_lane *lane, uint step, uint end)
 {
-    uint n = lane->n + GROUP_PIECES < end ? GROUP_PIECES : 0;
+    uint n = lane->n + step < end ? step : 0;
     row_move(&lane->rows[0], n);
     row_move(&lane->rows[1], n);
-    lane->n += GROUP_PIECES;
+    lane->n += step;
 }
 
 // dots += the products of the pieces, the first of which is number n of the chunk's. The sums of some sets are made in
@@ -413,88 +498,133 @@ INLINE struct near_place warp_place(uint n_fours, uint warps, uint in_dim, bool 
 #endif
 
 #if NEAR && !defined(TOKEN_PROGRAM)
-// The dot products of the group's rows with x, of which this lane has two: its parts, left in space->sums.
-INLINE void team_dots(const struct kind_row *rows, uint in_dim, struct team_x *x, __local struct team_space *space)
+INLINE void team_tiles(const struct team_job *p, struct team_x *x, const struct team_out *out,
+                       __local struct team_space *space)
 {
-    uint item = get_local_id(0), n_pieces = in_dim / PIECE_INPUTS, n = item / 32 * WARP_PIECES;
+    uint item = get_local_id(0), in_dim = p->upper.in_dim, n_pieces = in_dim / PIECE_INPUTS;
+    uint begin = item / 32 % p->warps * WARP_PIECES, step = p->warps * WARP_PIECES;
+    bool at_once = in_dim <= CHUNK_INPUTS;
+    float scale = 0;
+    struct kind_row rows[2];
+    uint o = p->first;
+    team_job_rows(p, o, rows);
     struct near_place place = warp_place(min(in_dim / 4, (uint)CHUNK_FOURS), TEAM_WARPS, in_dim,
                                          rows[0].whole && rows[1].whole, space);
-    float2 dots = 0;
-    if (n < n_pieces)
-        near_copy(rows, n, n_pieces, 0, &place);
+    if (begin < n_pieces)
+        near_copy(rows, begin, n_pieces, 0, &place);
     if (item < ZERO_PLACES)
         space->x[ZEROS + item] = 0;
     team_scale(x);
-    for (uint first = 0; first < n_pieces; first += CHUNK_PIECES) {
-        uint end = min(n_pieces, first + CHUNK_PIECES);
-        if (first > 0)
-            barrier(CLK_LOCAL_MEM_FENCE); // the chunk before has been used
-        struct stage_source from = source_from(x->from, first * PIECE_INPUTS);
-        float scale = stage_pairs(&from, (end - first) * (PIECE_INPUTS / 4), space);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        float2 sums = 0;
-        for (; n < end; n += GROUP_PIECES) {
-            struct team_load load;
-            near_load(rows, n, n_pieces, &place, load.pieces);
-            if (n + GROUP_PIECES < n_pieces)
-                near_copy(rows, n + GROUP_PIECES, n_pieces, 0, &place);
-            team_add(&load, n - first + item % 4 * LANE_PIECES, 0, end - first, space, &sums, 0);
+    for (; o < p->end; o += team_job_step(p)) {
+        uint n = begin, after = o + team_job_step(p);
+        float2 dots = 0;
+        for (uint first = 0; first < n_pieces; first += CHUNK_PIECES) {
+            uint end = min(n_pieces, first + CHUNK_PIECES);
+            if (!at_once || o == p->first) {
+                barrier(CLK_LOCAL_MEM_FENCE); // what was here before has been used
+                struct stage_source from = source_from(x->from, first * PIECE_INPUTS);
+                scale = stage_pairs(&from, (end - first) * (PIECE_INPUTS / 4), space);
+                barrier(CLK_LOCAL_MEM_FENCE);
+            }
+            float2 sums = 0;
+            for (; n < end; n += step) {
+                struct team_load load;
+                near_load(rows, n, n_pieces, &place, load.pieces);
+                if (n + step < n_pieces)
+                    near_copy(rows, n + step, n_pieces, 0, &place);
+                team_add(&load, n - first + item % 4 * LANE_PIECES, 0, end - first, space, &sums, 0);
+            }
+            dots = fma(sums, (float2)(scale), dots);
         }
-        dots = fma(sums, (float2)(scale), dots);
+        if (after < p->end) {
+            team_job_rows(p, after, rows);
+            if (begin < n_pieces)
+                near_copy(rows, begin, n_pieces, 0, &place);
+        }
+        put_dots(dots, space);
+        team_job_put(p, o, out, space);
     }
-    put_dots(dots, space);
 }
 #elif !defined(TOKEN_PROGRAM)
-// The dot products of the group's rows with x, of which this lane has two: its parts, left in space->sums. `whole` of
-// kind_row, which is the same for all.
-INLINE void team_dots_of(const struct kind_row *rows, const bool whole, uint in_dim, struct team_x *x,
-                         __local struct team_space *space)
+INLINE void lane_begin(const struct kind_row *rows, uint lane_first, uint first, uint end, const bool whole,
+                       struct team_lane *lane)
 {
-    uint item = get_local_id(0);
-    uint n_pieces = in_dim / PIECE_INPUTS;
-    uint lane_first = item / 32 * WARP_PIECES + item % 4 * LANE_PIECES;
-    float2 dots = 0;
-    for (uint first = 0; first < n_pieces; first += CHUNK_PIECES) {
-        uint end = min(n_pieces - first, (uint)CHUNK_PIECES);
-        struct team_lane lane = {{rows[0], rows[1]}, lane_first, lane_first % BLOCK_PIECES};
-        struct team_load now, next;
-        UNROLL
-        for (uint i = 0; i < 2; i++) {
-            row_move(&lane.rows[i], first + (lane_first < end ? lane_first : 0));
-            lane.rows[i].whole = whole;
-        }
-        team_fetch(&lane, end, &now);
-        if (first > 0)
-            barrier(CLK_LOCAL_MEM_FENCE); // the chunk before has been used
-        else
-            team_scale(x);
-        struct stage_source from = source_from(x->from, first * PIECE_INPUTS);
-        float scale = stage_pairs(&from, end * (PIECE_INPUTS / 4), space);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        float2 sums = 0;
-        for (uint warps = item / 32 * WARP_PIECES; warps < end; warps += GROUP_PIECES) {
-            uint n = lane.n;
-            team_step(&lane, end);
-            team_fetch(&lane, end, &next);
-            team_add(&now, n, lane.part, end, space, &sums, 0);
-            now = next;
-        }
-        dots = fma(sums, (float2)(scale), dots);
+    lane->n = lane_first;
+    lane->part = lane_first % BLOCK_PIECES;
+    UNROLL
+    for (uint i = 0; i < 2; i++) {
+        lane->rows[i] = rows[i];
+        row_move(&lane->rows[i], first + (lane_first < end ? lane_first : 0));
+        lane->rows[i].whole = whole;
     }
-    put_dots(dots, space);
 }
 
-INLINE void team_dots(const struct kind_row *rows, uint in_dim, struct team_x *x, __local struct team_space *space)
+// `whole` of kind_row, which is the same for all.
+INLINE void team_tiles_of(const struct team_job *p, const bool whole, struct team_x *x, const struct team_out *out,
+                          __local struct team_space *space)
+{
+    uint item = get_local_id(0), n_pieces = p->upper.in_dim / PIECE_INPUTS;
+    uint begin = item / 32 % p->warps * WARP_PIECES, step = p->warps * WARP_PIECES;
+    uint lane_first = begin + item % 4 * LANE_PIECES;
+    bool at_once = n_pieces <= CHUNK_PIECES;
+    float scale = 0;
+    struct kind_row rows[2];
+    struct team_lane lane;
+    struct team_load now, next;
+    uint o = p->first;
+    team_job_rows(p, o, rows);
+    lane_begin(rows, lane_first, 0, min(n_pieces, (uint)CHUNK_PIECES), whole, &lane);
+    team_fetch(&lane, min(n_pieces, (uint)CHUNK_PIECES), &now);
+    team_scale(x);
+    for (; o < p->end; o += team_job_step(p)) {
+        uint after = o + team_job_step(p);
+        float2 dots = 0;
+        for (uint first = 0; first < n_pieces; first += CHUNK_PIECES) {
+            uint end = min(n_pieces - first, (uint)CHUNK_PIECES);
+            if (first > 0) {
+                lane_begin(rows, lane_first, first, end, whole, &lane);
+                team_fetch(&lane, end, &now);
+            }
+            if (!at_once || o == p->first) {
+                barrier(CLK_LOCAL_MEM_FENCE); // what was here before has been used
+                struct stage_source from = source_from(x->from, first * PIECE_INPUTS);
+                scale = stage_pairs(&from, end * (PIECE_INPUTS / 4), space);
+                barrier(CLK_LOCAL_MEM_FENCE);
+            }
+            float2 sums = 0;
+            for (uint warps = begin; warps < end; warps += step) {
+                uint n = lane.n;
+                team_step(&lane, step, end);
+                team_fetch(&lane, end, &next);
+                team_add(&now, n, lane.part, end, space, &sums, 0);
+                now = next;
+            }
+            dots = fma(sums, (float2)(scale), dots);
+        }
+        if (after < p->end) {
+            team_job_rows(p, after, rows);
+            lane_begin(rows, lane_first, 0, min(n_pieces, (uint)CHUNK_PIECES), whole, &lane);
+            team_fetch(&lane, min(n_pieces, (uint)CHUNK_PIECES), &now);
+        }
+        put_dots(dots, space);
+        team_job_put(p, o, out, space);
+    }
+}
+
+INLINE void team_tiles(const struct team_job *p, struct team_x *x, const struct team_out *out,
+                       __local struct team_space *space)
 {
     table_fill(space->table);
     if (get_local_id(0) < ZERO_PLACES)
         space->x[ZEROS + get_local_id(0)] = 0;
 #ifdef PIECE_WHOLE
+    struct kind_row rows[2];
+    team_job_rows(p, p->first, rows);
     if (rows[0].whole && rows[1].whole)
-        team_dots_of(rows, true, in_dim, x, space);
+        team_tiles_of(p, true, x, out, space);
     else
 #endif
-        team_dots_of(rows, false, in_dim, x, space);
+        team_tiles_of(p, false, x, out, space);
 }
 #endif
 
@@ -502,28 +632,14 @@ INLINE void team_dots(const struct kind_row *rows, uint in_dim, struct team_x *x
 
 #ifndef TOKEN_PROGRAM
 
-// TEAM_MMA_ROWS of n_out rows from first_row on, times x, into y or added to it.
-INLINE void team_rows(const struct args_matrix *m, uint first_row, uint n_out, __global const uchar *matrix,
-                      struct team_x *x, __local struct team_space *space, uint add, __global float *y)
-{
-    uint item = get_local_id(0);
-    uint first = get_group_id(0) * TEAM_MMA_ROWS;
-    struct kind_row rows[2];
-    UNROLL
-    for (uint i = 0; i < 2; i++)
-        rows[i] = kind_row_of(m, matrix, first_row + min(first + item % 32 / 4 + i * 8, n_out - 1));
-    team_dots(rows, m->in_dim, x, space);
-    if (item >= TEAM_MMA_ROWS || first + item >= n_out)
-        return;
-    float sum = team_sum(space->sums, item);
-    y[first + item] = add ? y[first + item] + sum : sum;
-}
-
+// A group's n rows of W x into y, or added to it.
 INLINE void team_matvec(const struct args_matrix *m, uint n, __global const uchar *matrix, __global const float *x,
                         __local struct team_space *space, uint add, __global float *y)
 {
     struct team_x plain = plain_x(x);
-    team_rows(m, 0, m->out_dim, matrix, &plain, space, add, y);
+    struct team_job job = team_job_of(m, m, false, n, matrix);
+    struct team_out out = {y, add, 0};
+    team_tiles(&job, &plain, &out, space);
 }
 
 // x normed on its way; of the row for others all groups write shares.
@@ -532,32 +648,36 @@ INLINE void team_norm_matvec(const struct args_matrix *m, uint n, const struct n
                              __global float *y)
 {
     struct team_x own = {{x, norm->weight, 1, norm->plus_one}, *norm, to->sums};
-    team_rows(m, 0, m->out_dim, matrix, &own, space, 0, y);
-    uint stride = (m->out_dim + TEAM_MMA_ROWS - 1) / TEAM_MMA_ROWS * TEAM_ITEMS;
+    struct team_job job = team_job_of(m, m, false, n, matrix);
+    struct team_out out = {y, 0, 0};
+    team_tiles(&job, &own, &out, space);
+    uint stride = (m->out_dim + n - 1) / n * TEAM_ITEMS;
     for (uint i = get_group_id(0) * TEAM_ITEMS + get_local_id(0); to->row && i < m->in_dim; i += stride)
         to->row[i] = weight_at(norm, i) * (x[i] * own.from.scale);
 }
 
-INLINE void team_heads(const struct args_matrix *m, uint first_row, uint n_out, __global const uchar *matrix,
+// n of n_out rows, from first_row on.
+INLINE void team_heads(const struct args_matrix *m, uint first_row, uint n_out, uint n, __global const uchar *matrix,
                        __global const float *x, __local struct team_space *space, __global float *y)
 {
     struct team_x plain = plain_x(x);
-    team_rows(m, first_row, n_out, matrix, &plain, space, 0, y);
+    struct team_job job = team_job_of(m, m, false, n, matrix);
+    struct team_out out = {y, 0, 0};
+    job.first_row = first_row;
+    job.n_out = n_out;
+    job.end = min(job.first + n, n_out);
+    team_tiles(&job, &plain, &out, space);
 }
 
-// Half of the group's rows are gate's, the others up's.
+// A group's n rows of silu(gate x) * (up x) into y.
 INLINE void team_swiglu(const struct args_matrix *gate, const struct args_matrix *up, uint n,
                         __global const uchar *matrices, __global const float *x, __local struct team_space *space,
                         float2 limits, __global float *y)
 {
-    uint item = get_local_id(0);
-    uint first = get_group_id(0) * (TEAM_MMA_ROWS / 2);
-    uint row = min(first + item % 32 / 4, gate->out_dim - 1);
-    const struct kind_row rows[2] = {kind_row_of(gate, matrices, row), kind_row_of(up, matrices, row)};
     struct team_x plain = plain_x(x);
-    team_dots(rows, gate->in_dim, &plain, space);
-    if (item < TEAM_MMA_ROWS / 2 && first + item < gate->out_dim)
-        y[first + item] = swiglu(team_sum(space->sums, item), team_sum(space->sums, item + TEAM_MMA_ROWS / 2), limits);
+    struct team_job job = team_job_of(gate, up, true, n, matrices);
+    struct team_out out = {y, 0, limits};
+    team_tiles(&job, &plain, &out, space);
 }
 
 #endif

@@ -312,10 +312,30 @@ INLINE void lane_chunk_any(const struct team_rows *rows, struct span span, __loc
     }
 }
 
+// A plain row by itself, one unit ahead.
+INLINE float lane_chunk_alone(__global const uchar *row, const uint bits, struct span span, __local const float4 *x, float dot)
+{
+    struct plain_part now, next;
+    if (span.unit < span.n_units)
+        plain_part_load(row, bits, span.first + span.unit, &now);
+    for (uint unit = span.unit; unit < span.n_units; unit += TEAM) {
+        plain_part_load(row, bits, span.first + min(unit + TEAM, span.n_units - 1), &next);
+        dot = plain_part_dot(&now, x, unit, dot);
+        now = next;
+    }
+    return dot;
+}
+
 // The same for plain matrices whose rows begin at multiples of 16 bytes.
 INLINE void lane_chunk_plain(const struct team_rows *rows, struct span span, __local const struct team_space *space,
                              float *dots)
 {
+    __global const uchar *first = (__global const uchar *)rows->row[0].words;
+    if (rows->n == 1) {
+        dots[0] = rows->bits == 32 ? lane_chunk_alone(first, 32, span, space->x, dots[0])
+                                   : lane_chunk_alone(first, 16, span, space->x, dots[0]);
+        return;
+    }
     for (uint unit = span.unit; unit < span.n_units; unit += TEAM)
         UNROLL
         for (uint i = 0; i < TEAM_ROWS; i++)
@@ -444,18 +464,18 @@ INLINE void team_swiglu(const struct args_matrix *gate, const struct args_matrix
     y[o] = swiglu(team_sum(space->sums, row), team_sum(space->sums, row + n), limits);
 }
 
-// A group's TEAMS * TEAM_ROWS of n_out rows, from first_row on.
-INLINE void team_heads(const struct args_matrix *m, uint first_row, uint n_out, __global const uchar *matrix,
+// A group's TEAMS * n of n_out rows, from first_row on; n is TEAM_ROWS.
+INLINE void team_heads(const struct args_matrix *m, uint first_row, uint n_out, uint n, __global const uchar *matrix,
                        __global const float *x, __local struct team_space *space, __global float *y)
 {
-    struct team_rows rows = team_rows_of(m, matrix, TEAM_ROWS);
+    struct team_rows rows = team_rows_of(m, matrix, n);
     UNROLL
     for (uint i = 0; i < TEAM_ROWS; i++)
-        team_row_set(&rows, i, m, matrix, first_row + min(team_first_row(TEAM_ROWS) + i, n_out - 1));
+        team_row_set(&rows, i, m, matrix, first_row + min(team_first_row(n) + i, n_out - 1));
     team_dots(&rows, TEAM_ROWS, x, space);
     uint item = get_local_id(0);
-    uint o = get_group_id(0) * TEAMS * TEAM_ROWS + item;
-    if (item < TEAMS * TEAM_ROWS && o < n_out)
+    uint o = get_group_id(0) * TEAMS * n + item;
+    if (item < TEAMS * n && o < n_out)
         y[o] = team_sum(space->sums, item);
 }
 

@@ -132,13 +132,16 @@ void gpu_op_heads(gpu *g, const struct args_heads *a, gpu_buf *matrix, gpu_buf *
         return;
     }
     struct tiling t = cut_tokens(a->n_rows, m);
-    uint32_t rows = op_team_takes_mma(g, m) ? TEAM_MMA_ROWS : TEAMS * TEAM_ROWS;
-    launch(g, &(struct launch){.kernel = KERNEL_HEADS,
-                               .program = program,
-                               .args = a,
-                               .tiling = t,
-                               .buffers = {matrix, x, out, heads_scratch(g, a->n_heads, &t)},
-                               .groups = {g->cpu_shape ? t.n_groups : ceil_div(a->n_out, rows), a->n_heads}});
+    if (!g->cpu_shape)
+        t.rows_per_group =
+            op_team_takes_mma(g, m) ? op_cut_tiles(g, m, (uint64_t)a->n_heads * a->n_out, 1) : TEAMS * TEAM_ROWS;
+    launch(g,
+           &(struct launch){.kernel = KERNEL_HEADS,
+                            .program = program,
+                            .args = a,
+                            .tiling = t,
+                            .buffers = {matrix, x, out, heads_scratch(g, a->n_heads, &t)},
+                            .groups = {g->cpu_shape ? t.n_groups : ceil_div(a->n_out, t.rows_per_group), a->n_heads}});
 }
 
 static bool attention_fits(gpu *g, const struct args_attention *a, const struct gpu_attention_bufs *b, const char *op)

@@ -29,6 +29,8 @@ bool op_same_shape(const struct args_matrix *a, const struct args_matrix *b);
 bool op_takes_mma(const gpu *g, const struct args_matrix *m);
 // And one row of x, in kernels of a kind that have fragments of TEAM_MMA_ROWS?
 bool op_team_takes_mma(const gpu *g, const struct args_matrix *m);
+// Then: the rows that a group of such a launch has, of n_rows of all its matrices. `together`: products of each row.
+uint32_t op_cut_tiles(const gpu *g, const struct args_matrix *m, uint64_t n_rows, uint32_t together);
 
 // Lays the rows of x that n matrices or heads have out in scratch, as tensor cores want them (matmul_mma.cl), and sets
 // t->scratch_stride; a->at.out_offset of each becomes the first of its rows there. NULL: sticky error.

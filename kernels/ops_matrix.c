@@ -15,6 +15,20 @@ static struct tiling cut_rows_gpu(const gpu *g, uint64_t n_rows, uint32_t togeth
     return (struct tiling){.rows_per_group = few ? TEAMS : most, .n_groups = 1};
 }
 
+// Tiles of tensor cores: a group computes as many as leave each unit GROUPS_PER_UNIT, which are there at once, and lays
+// x out once for all of them, if that is one chunk. Rows that are short leave warps for others beside them.
+uint32_t op_cut_tiles(const gpu *g, const struct args_matrix *m, uint64_t n_rows, uint32_t together)
+{
+    enum { GROUPS_PER_UNIT = 4, SPAN_BLOCK = 256 };
+    uint32_t beside = TEAM * TEAMS / 32 / TEAM_ROW_WARPS(m->in_dim) * (TEAM_MMA_ROWS / together), n = 1;
+    uint32_t chunk = kind_info(m->kind)->block_inputs < SPAN_BLOCK ? TEAM_MMA_INPUTS : TOKEN_KIND_INPUTS;
+    uint64_t at_once = (uint64_t)GROUPS_PER_UNIT * g->info.compute_units * beside;
+    if (m->in_dim <= chunk)
+        n = (uint32_t)(n_rows < at_once * TEAM_MMA_MOST ? ceil_div(n_rows, at_once) : TEAM_MMA_MOST);
+    uint32_t most = TEAM_MMA_MOST / together / beside;
+    return beside * (n < most ? n : most);
+}
+
 // Kinds whose rows are lanes, where a CPU has AVX2 or AVX-512 (kind_lookups.cl).
 static bool looks_up(uint32_t kind)
 {
@@ -34,8 +48,10 @@ static struct tiling cut_rows(const gpu *g, const struct args_matrix *m, uint32_
     enum { LEAST_BYTES = 64 << 10, GROUPS_PER_UNIT = 8 };
     const uint32_t rows_together = looks_up(m->kind) ? 16 : 4;
     if (!g->cpu_shape)
-        return op_team_takes_mma(g, m) ? (struct tiling){.rows_per_group = TEAM_MMA_ROWS / together, .n_groups = 1}
-                                       : cut_rows_gpu(g, (uint64_t)m->out_dim * n_matrices, together);
+        return op_team_takes_mma(g, m)
+                   ? (struct tiling){.rows_per_group = op_cut_tiles(g, m, (uint64_t)m->out_dim * n_matrices, together),
+                                     .n_groups = 1}
+                   : cut_rows_gpu(g, (uint64_t)m->out_dim * n_matrices, together);
     uint64_t most = ceil_div((uint64_t)GROUPS_PER_UNIT * g->info.compute_units, n_matrices);
     uint64_t groups = ceil_div(m->out_dim * matrix_row_bytes(m), LEAST_BYTES);
     uint64_t rows = ceil_div(m->out_dim, groups < most ? groups : most);

@@ -117,19 +117,34 @@ INLINE uint team_place(uint four)
     return four ^ (four >> 3 & 7);
 }
 
-// dot + the product of unit `unit` of a plain row, 32 inputs, with unit `own` of x: the row's are on their way before the
-// first of them is used. The row begins at a multiple of 16 bytes.
+// A unit of a plain row, 32 inputs: all of it is on its way before the first is used. The row begins at a multiple of 16 bytes.
+struct plain_part {
+    float4 w[8];
+};
+
+INLINE void plain_part_load(__global const uchar *row, const uint bits, uint unit, struct plain_part *to)
+{
+    UNROLL
+    for (uint j = 0; j < 8; j++)
+        to->w[j] = bits == 32 ? ((__global const float4 *)row)[unit * 8 + j]
+                              : as_float4(convert_uint4(((__global const ushort4 *)row)[unit * 8 + j]) << 16);
+}
+
+// dot + its product with unit `own` of x.
+INLINE float plain_part_dot(const struct plain_part *unit, __local const float4 *x, uint own, float dot)
+{
+    float4 part = 0;
+    UNROLL
+    for (uint j = 0; j < 8; j++)
+        part = fma(unit->w[j], x[team_place(own * 8 + j)], part);
+    return dot + ((part.x + part.z) + (part.y + part.w));
+}
+
 INLINE float plain_unit(__global const uchar *row, const uint bits, uint unit, __local const float4 *x, uint own, float dot)
 {
-    float4 w[8], part = 0;
-    UNROLL
-    for (uint j = 0; j < 8; j++)
-        w[j] = bits == 32 ? ((__global const float4 *)row)[unit * 8 + j]
-                          : as_float4(convert_uint4(((__global const ushort4 *)row)[unit * 8 + j]) << 16);
-    UNROLL
-    for (uint j = 0; j < 8; j++)
-        part = fma(w[j], x[team_place(own * 8 + j)], part);
-    return dot + ((part.x + part.z) + (part.y + part.w));
+    struct plain_part one;
+    plain_part_load(row, bits, unit, &one);
+    return plain_part_dot(&one, x, own, dot);
 }
 #endif
 

@@ -22,7 +22,9 @@ struct tiling {
 #define TEAM_ROWS            4    // GPU: rows that a team computes together at most, to share each load of x
 #define TEAM_FLIGHT          4    // GPU: units of weights that a lane loads at once
 #define TEAM_INPUTS          4096 // GPU: inputs that a group keeps at hand
-#define TEAM_MMA_ROWS        16   // NVIDIA's tensor cores: rows that a group computes together, one fragment
+#define TEAM_MMA_ROWS        16   // NVIDIA's tensor cores: rows of a tile, one fragment
+#define TEAM_MMA_MOST        128  // rows that a group computes at most, tile by tile
+#define TEAM_ROW_WARPS(in)   ((in) <= 256 ? 1u : (in) <= 512 ? 2u : 4u) // its warps that have parts of a row of so many inputs
 #define TEAM_MMA_INPUTS      8192 // and inputs that it keeps at hand
 #define TEAM_SPAN_INPUTS     4096 // the same of kinds whose blocks it copies
 #define Q_WORDS              16   // GPU: words of a row of kv_b's keys that a group computes

@@ -142,7 +142,7 @@ INLINE void segment_next(__local const struct token_segment *seg, __local const 
         segment_ask(seg, space, next, lane, load);
 #else // team_add asks for it
     if (n + GROUP_PIECES < n_pieces)
-        team_step(lane, n_pieces);
+        team_step(lane, GROUP_PIECES, n_pieces);
     else if (next < seg->end)
         segment_begin(seg, space, next, get_local_id(0) % TEAM_ITEMS / 32 * WARP_PIECES + get_local_id(0) % 4 * LANE_PIECES,
                       lane);
