@@ -387,7 +387,7 @@ const struct option_row options_table[] = {
      FLAG(talk.no_session),
      .variable = "MOECHAT_NO_SESSION",
      .commands = FOR_TALK,
-     .help = "Save nothing."},
+     .help = "Save no conversation; what is typed stays in the input history."},
     {.name = "kv-cap",
      .argument = "SIZE",
      .variable = "MOECHAT_KV_CAP",

@@ -77,10 +77,30 @@ static const char *command_behind(const struct tui *tui, const char *text)
     return kind == LINE_COMMAND || kind == LINE_UNKNOWN ? end + 1 : NULL;
 }
 
+// The command of one line that these lines begin with, and so are nobody's message. NULL: there is none.
+static const struct command_row *command_before(const char *text)
+{
+    const char *end = strchr(text, '\n');
+    struct line line = commands_parse(text, strlen(text));
+    bool more = end && end[strspn(end, "\n")];
+    return more && line.kind == LINE_COMMAND && !line.row->lines ? line.row : NULL;
+}
+
 // Commands that waited behind a message would be words of it, as all that went back into the draft is sent as one. That
-// is said once; then the draft stays.
+// is said once; then the draft stays. It stays, too, where they would all be the first one's.
 static bool tells_of_commands(struct tui *tui, const char *text)
 {
+    const struct command_row *first = tui->kept_back ? command_before(text) : NULL;
+    char words[120];
+    if (first) {
+        prompt_replace(text);
+        int said =
+            snprintf(words, sizeof words,
+                     "Not sent: the draft begins with /%s, which has one line; // before it sends all as a message.",
+                     first->name);
+        transcript_add(tui->chat, ENTRY_NOTICE, words, (size_t)said);
+        return true;
+    }
     if (!tui->kept_back || tui->commands_told)
         return false;
     for (const char *line = strchr(text, '\n'); line; line = strchr(line, '\n')) {
@@ -90,7 +110,6 @@ static bool tells_of_commands(struct tui *tui, const char *text)
             continue;
         tui->commands_told = true;
         prompt_replace(text);
-        char words[120];
         int said =
             snprintf(words, sizeof words, "Not sent: /%s would be words of the message; Enter once more sends it so.",
                      parsed.row->name);
@@ -174,11 +193,14 @@ void tui_take_queue_back(struct tui *tui)
         prompt_replace(all.data);
         mark_kept(tui, all.data);
         tui->commands_told = false;
-        tui_notice(tui,
-                   count == 1 ? "what waited is the draft; Enter sends it, Ctrl-C moves it to the history"
-                              : "the %zu that waited are back in the draft; Enter sends them as one, Ctrl-C moves them "
-                                "to the history",
-                   count);
+        tui_notice(
+            tui,
+            command_before(all.data) ? "what waited is back in the draft, which begins with a command; Ctrl-C moves "
+                                       "it to the history"
+            : count == 1             ? "what waited is the draft; Enter sends it, Ctrl-C moves it to the history"
+                         : "the %zu that waited are back in the draft; Enter sends them as one, Ctrl-C moves them "
+                           "to the history",
+            count);
         tui->notice_of_work = false;
     }
     bytes_release(&all);

@@ -490,6 +490,19 @@ def test_commands_that_waited_are_not_sent_unsaid():
     leave(s)
 
 
+def test_a_command_that_waited_before_others_is_no_message():
+    s = chat("turn\ntext first part\nhang\nturn\necho\n")
+    s.keys("go\r", "first part")
+    s.keys("/undo 99\r", "queued: /undo 99")
+    s.keys("rest\r", "queued: rest")
+    s.keys("\x03", lambda t: "what waited is back in the draft, which begins with a command" in t.text())
+    for _ in range(2):
+        s.keys("\r", lambda t: "Not sent: the draft begins with /undo, which has one line" in t.text()
+               and re.search(r"> /undo 99 *\n +rest", t.text()))
+    s.keys("\x01/\r", lambda t: re.search("you \u203a /undo 99\nrest\n", t.text()) and IDLE in t.text())
+    leave(s)
+
+
 def chat_with_a_full_queue():
     s = chat("turn\ntext first part\nhang\n" + "turn\necho\n" * 20)
     s.keys("go\r", "first part")
@@ -536,7 +549,7 @@ def test_an_edit_behind_what_comes_back_says_where_that_goes():
     s.keys("go\r", "first part")
     s.keys("/inspect\r", "queued: /inspect")
     s.keys("hello there\r", "queued: hello there")
-    s.keys("\x03", lambda t: "the 2 that waited are back in the draft" in t.text() and "Stopped; what it said" in t.text())
+    s.keys("\x03", lambda t: "what waited is back in the draft, which begins with a command" in t.text() and "Stopped; what it said" in t.text())
     both = lambda t: re.search(r"> /inspect\n +hello there\n", t.text())
     s.keys("/edit 9\r", lambda t: "No such message to edit" in t.text() and both(t))  # nothing takes its place
     s.keys("/edit\r", lambda t: "> go" in t.text() and "draft moved to the history; Up brings it back" in t.text())
