@@ -14,17 +14,19 @@ static const char *const names[MOE_PREDICTORS] = {"previous", "router", "router-
 
 enum { LINE_BYTES = 2048 };
 
-static const char first[] = "{\"position\":";
+// How a log begins: with a token's line, or that of the sums of none.
+static const char token[] = "{\"position\":", no_tokens[] = "{\"tokens\":0,\"previous\":";
 
 // A slip of the hand: the path of a model, or of any other file that is none of ours.
 static bool holds_other(const char *path)
 {
     struct stat about;
-    char begin[sizeof first] = "";
+    char begin[sizeof no_tokens] = "";
     if (stat(path, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size == 0)
         return false;
     FILE *file = fopen(path, "re");
-    bool other = !file || !fgets(begin, sizeof begin, file) || strcmp(begin, first) != 0;
+    bool other = !file || !fgets(begin, sizeof begin, file) ||
+                 (strncmp(begin, token, strlen(token)) != 0 && strcmp(begin, no_tokens) != 0);
     if (file)
         fclose(file);
     return other;
@@ -68,7 +70,7 @@ void predict_log_take(void *context, uint32_t position, const struct moe_predict
         log->sums[i].late += predictions[i].late;
         log->sums[i].wasted_bytes += predictions[i].wasted_bytes;
     }
-    fprintf(log->out, "%s%" PRIu32, first, position);
+    fprintf(log->out, "%s%" PRIu32, token, position);
     print(log->out, predictions);
 }
 

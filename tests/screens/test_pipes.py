@@ -777,6 +777,8 @@ def test_what_is_read_is_not_written_over():
     for option in ("--trace", "--predict-log"):  # one that was made before is made anew
         for _ in range(2):
             same(run(answer + [option, os.path.join(folder, option)]).returncode, 0)
+        for _ in range(3):  # nor has it to hold anything: one token is that of the prompt
+            same(run(answer[:-1] + ["1", option, os.path.join(folder, option + "-nothing")]).returncode, 0)
     for _ in range(2):
         same(run(scores + ["--logits", os.path.join(folder, "logits")]).returncode, 0)
 

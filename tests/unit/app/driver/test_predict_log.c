@@ -45,22 +45,44 @@ static void lines_are_whole_at_any_time(struct harness *t)
     CHECK_EQ(t, lines_of(path), 41);
 }
 
+// Where nothing was decoded its only line is that of the sums.
+static void any_log_is_made_anew(struct harness *t)
+{
+    char path[200];
+    struct moe_err err;
+    struct predict_log log;
+    static const struct moe_prediction none[MOE_PREDICTORS];
+    snprintf(path, sizeof path, "%s/again", folder);
+    for (int round = 0; round < 6; round++) {
+        if (!CHECK_EQ(t, predict_log_open(&log, path, &err), 0))
+            return;
+        for (int token = 0; token < round / 2; token++)
+            predict_log_take(&log, 7, none);
+        CHECK(t, predict_log_close(&log));
+        CHECK_EQ(t, lines_of(path), round / 2 + 1);
+    }
+}
+
 static void what_is_no_log_stays(struct harness *t)
 {
     char path[200];
     struct moe_err err;
     struct predict_log log;
+    static const char *const others[] = {"Dear Ada,\n", "{\"tokens\":[1,2]}\n", "{\"tokens\":0}\n", "{\n"};
     snprintf(path, sizeof path, "%s/letter", folder);
-    FILE *letter = fopen(path, "w");
-    CHECK(t, letter && fputs("Dear Ada,\n", letter) >= 0 && fclose(letter) == 0);
-    CHECK(t, predict_log_open(&log, path, &err) != 0 && strstr(err.text, "no log of predictions"));
-    CHECK_EQ(t, lines_of(path), 1);
-    CHECK(t, predict_log_close(&log));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        FILE *letter = fopen(path, "w");
+        CHECK(t, letter && fputs(others[i], letter) >= 0 && fclose(letter) == 0);
+        CHECK(t, predict_log_open(&log, path, &err) != 0 && strstr(err.text, "no log of predictions"));
+        CHECK_EQ(t, lines_of(path), 1);
+        CHECK(t, predict_log_close(&log));
+    }
 }
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(lines_are_whole_at_any_time), TEST(what_is_no_log_stays)};
+    static const struct harness_test tests[] = {TEST(lines_are_whole_at_any_time), TEST(any_log_is_made_anew),
+                                                TEST(what_is_no_log_stays)};
     char command[100];
     if (!mkdtemp(folder))
         return 2;
