@@ -32,16 +32,23 @@ static inline char *amount_of_numbers(char out[AMOUNT_SIZE], uint64_t count) // 
     return amount_in(out, count, units);
 }
 
-// Three digits of a size as an option takes it, "689KB": rounded up, so that it is enough as it stands, or cut, so that
-// what there is is never shown as more.
+// So many steps are that, the last one rounded up or to the nearest.
+static inline uint64_t amount_in_steps(uint64_t amount, uint64_t step, bool up)
+{
+    uint64_t rest = amount % step;
+    return amount / step + (up ? rest != 0 : rest >= step - rest);
+}
+
+// Three digits of a size as an option takes it, "689KB": rounded up, so that it is enough as it stands, or to the
+// nearest.
 static inline char *amount_to_type(char out[AMOUNT_SIZE], uint64_t bytes, bool up)
 {
     static const char *const units[7] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
     uint64_t step = 1; // what the last digit counts
     unsigned tens = 0;
-    for (; bytes / step > 999 || (up && bytes / step == 999 && bytes % step); tens++)
+    for (; amount_in_steps(bytes, step, up) > 999; tens++)
         step *= 10;
-    uint64_t shown = bytes / step + (up && bytes % step);
+    uint64_t shown = amount_in_steps(bytes, step, up);
     unsigned decimals = (3 - tens % 3) % 3, whole = decimals == 2 ? 100 : decimals == 1 ? 10 : 1;
     int n = snprintf(out, AMOUNT_SIZE, "%" PRIu64, shown / whole);
     if (decimals)

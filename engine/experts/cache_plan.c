@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "engine/base/amounts.h"
 #include "engine/base/err.h"
@@ -54,8 +55,11 @@ struct remedy {
 static int fail_budget(const char *what, uint64_t budget, const char *holds, struct remedy remedy, struct moe_err *err)
 {
     char has[AMOUNT_SIZE], least[AMOUNT_SIZE];
-    return moe_fail(err, MOE_BUDGET, "%s of %s holds %s: give %s%s or more", what, amount_to_type(has, budget, false),
-                    holds, remedy.option, amount_to_type(least, remedy.bytes, true));
+    amount_to_type(has, budget, false);
+    amount_to_type(least, remedy.bytes, true);
+    if (strcmp(has, least) == 0) // three digits don't tell them apart
+        snprintf(has, sizeof has, "%" PRIu64 "B", budget);
+    return moe_fail(err, MOE_BUDGET, "%s of %s holds %s: give %s%s or more", what, has, holds, remedy.option, least);
 }
 
 static int plan_device(const struct cache_question *q, struct cache_answer *answer, struct moe_err *err)

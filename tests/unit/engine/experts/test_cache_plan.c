@@ -88,12 +88,12 @@ static void refuse(struct harness *t, uint64_t device, uint64_t host, int code, 
     CHECK_STR(t, err.text, text);
 }
 
-// What is said to be enough is enough when it is typed, and what there is is never shown to be.
+// What is said to be enough is enough when it is typed.
 static void amounts_to_type(struct harness *t)
 {
     static const struct {
         uint64_t bytes;
-        const char *up, *cut;
+        const char *up, *nearest;
     } cases[] = {
         {0, "0B", "0B"},
         {999, "999B", "999B"},
@@ -101,16 +101,20 @@ static void amounts_to_type(struct harness *t)
         {1001, "1.01KB", "1.00KB"},
         {9991, "10.0KB", "9.99KB"},
         {99901, "100KB", "99.9KB"},
+        {409600, "410KB", "410KB"},
         {688128, "689KB", "688KB"},
+        {688500, "689KB", "689KB"},
         {999000, "999KB", "999KB"},
         {999001, "1.00MB", "999KB"},
-        {24772608, "24.8MB", "24.7MB"},
+        {999499, "1.00MB", "999KB"},
+        {999500, "1.00MB", "1.00MB"},
+        {24772608, "24.8MB", "24.8MB"},
         {UINT64_MAX, "18.5EB", "18.4EB"},
     };
     char out[AMOUNT_SIZE];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         CHECK_STR(t, amount_to_type(out, cases[i].bytes, true), cases[i].up);
-        CHECK_STR(t, amount_to_type(out, cases[i].bytes, false), cases[i].cut);
+        CHECK_STR(t, amount_to_type(out, cases[i].bytes, false), cases[i].nearest);
     }
 }
 
@@ -120,7 +124,10 @@ static void refusals_say_what_works(struct harness *t)
            "an expert cache of 1B holds 0 of the 8 experts that 1 layer in flight needs: give --expert-cache 8.39MB or "
            "more");
     refuse(t, 8 * MIB - 1, 0, MOE_BUDGET,
-           "an expert cache of 8.38MB holds 7 of the 8 experts that 1 layer in flight needs: give "
+           "an expert cache of 8388607B holds 7 of the 8 experts that 1 layer in flight needs: give "
+           "--expert-cache 8.39MB or more");
+    refuse(t, 7 * MIB + 606000, 0, MOE_BUDGET,
+           "an expert cache of 7.95MB holds 7 of the 8 experts that 1 layer in flight needs: give "
            "--expert-cache 8.39MB or more");
     refuse(t, MOE_CACHE_SHARE(100), 0, MOE_BUDGET,
            "an expert cache of 6.29MB holds 6 of the 8 experts that 1 layer in flight needs: give "
@@ -139,7 +146,7 @@ static void refusals_say_what_works(struct harness *t)
     q.device_bytes = 16 * MIB - 1;
     CHECK_EQ(t, cache_plan(&q, &answer, &err), MOE_BUDGET);
     CHECK_STR(t, err.text,
-              "an expert cache of 16.7MB holds 15 of the 16 experts that 2 layers in flight need: give "
+              "an expert cache of 16777215B holds 15 of the 16 experts that 2 layers in flight need: give "
               "--expert-cache 16.8MB or more");
     q.device_bytes++;
     CHECK_EQ(t, cache_plan(&q, &answer, &err), MOE_OK);
