@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/amounts.h"
 #include "engine/base/err.h"
@@ -196,6 +197,12 @@ static int open_store(moe_model *model, const struct moe_model_options *options,
     return code;
 }
 
+// As it is spoken: a bf16, a float32, an fp8 checkpoint, an MLX folder.
+static const char *article(const char *layout)
+{
+    return strncmp(layout, "bf", 2) == 0 || strncmp(layout, "float", 5) == 0 ? "a" : "an";
+}
+
 int moe_model_open(const char *directory, const struct moe_model_options *options, moe_model **out, struct moe_err *err)
 {
     *out = NULL;
@@ -210,8 +217,9 @@ int moe_model_open(const char *directory, const struct moe_model_options *option
     char bytes[AMOUNT_SIZE];
     if (!code && !model->description.runs)
         code = moe_fail(err, MOE_UNSUPPORTED,
-                        "%.200s is a %s, which must be converted first: moechat convert DIR NEWDIR (%s)", directory,
-                        model->description.layout, amount_of_bytes(bytes, model->description.package_bytes));
+                        "%.200s is %s %s, which must be converted first: moechat convert DIR NEWDIR (%s)", directory,
+                        article(model->description.layout), model->description.layout,
+                        amount_of_bytes(bytes, model->description.package_bytes));
     if (!code)
         code = verify_no_holes(&model->package, err);
     if (!code)

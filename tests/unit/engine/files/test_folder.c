@@ -441,10 +441,10 @@ static void other_layouts_are_told_apart(struct harness *t)
 static void sources_are_described_as_convert_makes_them(struct harness *t)
 {
     static const struct {
-        const char *folder, *layout;
-    } cases[] = {{"tests/golden/ck-glm/checkpoint", "bf16 checkpoint"},
-                 {"tests/golden/ck-v3-groups/checkpoint", "fp8 checkpoint"},
-                 {"tests/golden/ck-k25/checkpoint", "int4 checkpoint"}};
+        const char *folder, *layout, *said;
+    } cases[] = {{"tests/golden/ck-glm/checkpoint", "bf16 checkpoint", "is a bf16 checkpoint, which "},
+                 {"tests/golden/ck-v3-groups/checkpoint", "fp8 checkpoint", "is an fp8 checkpoint, which "},
+                 {"tests/golden/ck-k25/checkpoint", "int4 checkpoint", "is an int4 checkpoint, which "}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         static const struct moe_convert_options defaults = {.threads = 1};
         struct moe_description d;
@@ -458,6 +458,7 @@ static void sources_are_described_as_convert_makes_them(struct harness *t)
         CHECK(t, !d.runs && !d.package);
         CHECK_EQ(t, moe_model_open(cases[i].folder, &options, &model, &err), MOE_UNSUPPORTED);
         CHECK(t, strstr(err.text, "must be converted first: moechat convert ") != NULL);
+        CHECK(t, strstr(err.text, cases[i].said) != NULL);
         CHECK_EQ(t, moe_convert(cases[i].folder, directory, &defaults, &err), 0);
         CHECK_EQ(t, weights_open_package(directory, &converted, &err), 0);
         uint64_t bytes = converted.resident.bytes;
