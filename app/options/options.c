@@ -137,7 +137,7 @@ static bool store_number(void *field, const struct option_row *row, const char *
     }
     double number = row->kind == KIND_REAL ? real : (double)whole;
     bool outside = number < row->least || number > row->most;
-    if (row->above && (outside || number == row->least))
+    if (row->above && (outside || (float)number <= (float)row->least)) // a float is what it becomes
         return option_refuse(error, "%s must be above %g and at most %.10g, not %.60s", as, row->least, row->most,
                              value);
     if (outside)

@@ -362,12 +362,15 @@ static void suggestions_are_taken(struct harness *t)
     CHECK(t, talk.temp == 0.25 && talk.top_k == 5 && talk.top_p == 0.8 && talk.min_p == 0.01);
     CHECK_STR(t, printed(&talk, "top-k"), "  top-k                  5 (from the environment)\n");
     CHECK_STR(t, printed(&talk, "top-p"), "  top-p                  0.8 (from the model)\n");
-    static const char *const outside[] = {"0", "0.0", "-1", "1.01"};
-    for (size_t i = 0; i < 4; i++) {
+    static const char *const outside[] = {"0", "0.0", "-1", "1.01", "1e-300", "1e-46"}; // the last two are 0 as floats
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
         snprintf(said, sizeof said, "top-p must be above 0 and at most 1, not %s", outside[i]);
         CHECK(t, !options_set(&talk, "top-p", outside[i], &e));
         CHECK_STR(t, e.text, said);
     }
+    CHECK(t, options_set(&talk, "top-p", "1e-40", &e) && (float)talk.top_p > 0);
+    CHECK(t, options_set(&talk, "repeat-penalty", "0.01", &e)); // more than it is as a float
+    CHECK(t, options_set(&talk, "repeat-penalty", "1", &e));
     CHECK(t, options_set(&talk, "top-p", "1", &e) && talk.top_p == 1);
     CHECK(t, options_set(&talk, "top-p", "0.5", &e) && talk.top_p == 0.5);
     CHECK_STR(t, printed(&talk, "top-p"), "  top-p                  0.5 (from /set)\n");
