@@ -490,6 +490,7 @@ static void release(struct tui *tui)
     bytes_release(&tui->last_answer);
     bytes_release(&tui->held);
     bytes_release(&tui->unkept);
+    bytes_release(&tui->typed.text);
     bytes_release(&tui->behind);
     bytes_release(&tui->stays);
     figures_release(&tui->figures);

@@ -385,13 +385,13 @@ static void other_key(struct tui *tui, const struct input_item *item)
     }
 }
 
-// Over the conversation stands a page: keys as less has them. The draft below stays as it is; other characters are none
-// of it and begin no message, which would be half eaten by those that are. What came in one piece with the line that
-// opened the page was typed before it was there, and goes where it would without. False: a key as any.
-static bool page_key(struct tui *tui, const struct input_item *item)
+typedef bool press_fn(struct tui *tui);
+
+// The page's own keys, as less has them. NULL: it has no use for that one.
+static press_fn *find_press(const struct input_item *item)
 {
     static const struct {
-        bool (*press)(struct tui *tui);
+        press_fn *press;
         const char *keys[10];
     } presses[] = {
         {tui_key_line_down, {"j", "e", "\r", "\n", "\005", "\016", "\033[B", "\033OB"}},
@@ -407,6 +407,17 @@ static bool page_key(struct tui *tui, const struct input_item *item)
         {close_page, {"q", "Q"}},
     };
     enum { KEYS = sizeof presses[0].keys / sizeof presses[0].keys[0] };
+    for (size_t i = 0; i < sizeof presses / sizeof presses[0]; i++)
+        for (int key = 0; key < KEYS && presses[i].keys[key]; key++)
+            if (is_key(item, presses[i].keys[key]))
+                return presses[i].press;
+    return NULL;
+}
+
+// Over the conversation stands a page. The draft below stays as it is. What came in one piece with the line that opened
+// the page was typed before it was there, and goes where it would without. False: a key as any.
+static bool page_key(struct tui *tui, const struct input_item *item)
+{
     bool blank = !prompt_draft().length;
     if (tui->mode == MODE_SEARCH || prompt_is_within_key())
         return false;
@@ -420,12 +431,68 @@ static bool page_key(struct tui *tui, const struct input_item *item)
         close_page(tui);
         return false;
     }
-    for (size_t i = 0; i < sizeof presses / sizeof presses[0] && !tui->begun.length; i++)
-        for (int key = 0; key < KEYS && presses[i].keys[key]; key++)
-            if (is_key(item, presses[i].keys[key]))
-                return presses[i].press(tui);
+    press_fn *press = tui->begun.length ? NULL : find_press(item);
+    if (press)
+        return press(tui);
     other_key(tui, item);
     return true;
+}
+
+// ---- a message that is typed on a page, by who has not looked up ----
+
+enum { TYPED_MS = 1000, TYPED_MOST = 4096 };
+
+static void forget_typed(struct tui *tui)
+{
+    tui->typed.text.length = 0;
+    tui->typed.message = false;
+}
+
+static void give_typed(struct tui *tui)
+{
+    close_page(tui);
+    prompt_insert(tui->typed.text.data, tui->typed.text.length);
+    forget_typed(tui);
+    tui_notice(tui, "page closed: what was typed on it is in the draft");
+}
+
+static bool is_of_page(const struct tui *tui)
+{
+    return tui->help_open && tui->mode != MODE_SEARCH && !tui->burst.of_line && !prompt_is_within_key();
+}
+
+// Forgets what stands before a pause.
+static bool types_message(struct tui *tui)
+{
+    uint64_t now = term_clock_ms();
+    if (!is_of_page(tui) || now > tui->typed.last_ms + TYPED_MS)
+        forget_typed(tui);
+    tui->typed.last_ms = now;
+    return tui->typed.message;
+}
+
+// Without a pause before it, letters that are no keys of the page make a message of all letters; those that are do what
+// they do. But what would end it or take it apart (closes the page, begins a search, ends a line or changes one) gives
+// the draft all of it. True: the key has done what it does.
+static bool typed_key(struct tui *tui, const struct input_item *item)
+{
+    bool message = types_message(tui);
+    if (!is_of_page(tui))
+        return false;
+    bool letter = !tui->begun.length && (unsigned char)item->bytes[0] >= ' ' && item->bytes[0] != '\177';
+    bool own = find_press(item) || (tui->mode == MODE_FOUND && (is_key(item, "n") || is_key(item, "N")));
+    bool edits = !letter && !own && prompt_find_key(item->bytes, item->length) == PROMPT_KEY_DRAFT;
+    bool ends = letter ? strchr("qQ/?", item->bytes[0]) || tui->typed.text.length >= TYPED_MOST
+                       : edits || is_key(item, "\r") || is_key(item, "\n");
+    bool kept = letter && bytes_append(&tui->typed.text, item->bytes, item->length);
+    if (message && ends) {
+        give_typed(tui);
+        return !edits;
+    }
+    tui->typed.message = message || !own;
+    if (!kept || ends)
+        forget_typed(tui);
+    return false;
 }
 
 void tui_on_line(void *context, char *line)
@@ -573,11 +640,13 @@ void tui_take_input(void *context, const struct input_item *item)
     tui_forget_words(tui);
     switch (item->kind) {
     case INPUT_KEYS:
-        if ((tui->mode != MODE_FOUND || !found_key(tui, item)) && !page_key(tui, item))
+        if (!typed_key(tui, item) && (tui->mode != MODE_FOUND || !found_key(tui, item)) && !page_key(tui, item))
             prompt_type(item->bytes, item->length);
         break;
     case INPUT_BURST:
     case INPUT_PASTE:
+        if (types_message(tui))
+            give_typed(tui);
         if (tui->mode == MODE_FOUND || (tui->mode == MODE_SEARCH && has_lines(item))) // no words to search for
             tui_end_search(tui);
         if (tui->mode == MODE_WRITE) // it is looked at where it goes

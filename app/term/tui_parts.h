@@ -78,6 +78,11 @@ struct tui {
         char bytes[16];
         size_t length;
     } begun; // a key of several, where a page is open
+    struct {
+        struct bytes text; // without a pause
+        bool message;      // letters that are no keys of the page are among it
+        uint64_t last_ms;
+    } typed; // where a page is open
     // The answer under way.
     bool thinking, stopping;
     bool begun_entry;             // in the transcript

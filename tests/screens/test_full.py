@@ -1843,8 +1843,9 @@ def test_pages_have_the_keys_of_less():
     s.keys("N", "match %d of" % back)
     s.keys("\x1b[H", lambda t: "/help" in t.text())
     s.keys("\x1b", "q closes")
-    s.keys("x5What", "q or Esc closes this page")  # no message begins that lacks what is a key
+    s.keys("x5What", "q or Esc closes this page")
     expect("> x" not in s.text(), s.text())
+    time.sleep(1.2)  # and are forgotten
     s.keys("\x1b[200~What? \x1b[201~", lambda t: "> What?" in t.text() and "q closes" not in t.text())  # one sees what one writes
     s.keys("j/k q\r", "you \u203a What? j/k q")
     s.keys("/log\r", " log; q closes")
@@ -1877,8 +1878,42 @@ def test_a_page_eats_nothing_that_came_with_its_command():
     s.keys("/stats\rwhat is a cow?\r/sto", lambda t: "stats; q closes" in t.text() and "queued: what is a cow?" in t.text() and "> /sto" in t.text())
     soon()
     s.keys("x", "q or Esc closes this page")
+    time.sleep(1.2)
     s.keys("q", lambda t: "first part" in t.text() and t.text().rstrip().endswith("> /sto"))
     s.keys("\x15\x1b", "you \u203a what is a cow?")
+    s.until(IDLE)
+    leave(s)
+
+
+def test_a_message_that_is_typed_on_a_page_is_whole():
+    """Nobody looks up who types. What would take it apart gives the draft all of it; keys alone, and after a pause, are the page's."""
+    s = chat("turn\ntext first part\nhang\n" + "turn\necho\n" * 3)
+    s.keys("go\r", "first part")
+    over = lambda draft: lambda t: "q closes" not in t.text() and "first part" in t.text() and t.text().rstrip().endswith(draft)
+    for typed, draft in (("Is my quick question answered?", "> Is my quick question answered?"), ("either/or", "> either/or"),
+                         ("What? Where?", "> What? Where?"), ("Helo\x7flo queen", "> Hello queen"), ("Ab\x1b[DQ", "> AQb"), ("\u00fc q", "> \u00fc q"),
+                         ("Look at \x1b[200~quick\nthat\x1b[201~", "> Look at quick\n  that"),
+                         ("what is this\r", "> what is this"), ("jk q", "\n>"), ("jq/keys", "> /keys"),
+                         ("S" + "j" * 5000, "j" * 8)):
+        s.keys("/stats\r", "stats; q closes")
+        time.sleep(0.15)  # not of one piece with it
+        s.keys(typed, over(draft))
+        expect("queued" not in s.text(), s.text())
+        s.keys("\x15" * 3 + "\x0b" + "\x7f" * 3, over("\n>"))
+    s.keys("half ", "> half")  # it goes where it would without the page
+    s.keys("\x1bOP", "help; q closes")
+    s.keys("/the \r", "match 1 of")
+    s.keys("n", "match 2 of")
+    time.sleep(1.2)
+    s.keys("Mr q", lambda t: over("> half Mr q")(t) and "page closed: what was typed on it is in the draft" in t.text())
+    s.keys("\x1bOP", "help; q closes")
+    s.keys("on\r", lambda t: over("> half Mr qon")(t) and "page closed: what was typed on it is in the draft" in t.text())
+    s.keys("\r", "queued: half Mr qon")
+    s.keys("\x1b", "you \u203a half Mr qon")
+    s.until(IDLE)
+    s.keys("/log\r", "log; q closes")
+    time.sleep(0.15)
+    s.keys("Good?\r", "you \u203a Good?")
     s.until(IDLE)
     leave(s)
 
@@ -1912,7 +1947,7 @@ def test_a_page_leaves_the_draft_alone():
         for down, up in ((" ", "b"), ("j", "k"), ("\x1b[B", "\x1b[A"), ("\x1b[6~", "\x1b[5~"), ("\r", "y"), ("d", "u")):
             s.keys(down, lambda t: t.text() != first)
             s.keys(up, lambda t: t.text() == first)
-        for key in ("x", "\x7f\x17", "\x0f", "\x1br", "\x01", "\x14", "\x12", "\x1b5", "\x18\x15", "\x1bu"):  # nor does it go, or begin to
+        for key in ("\x7f\x17", "\x0f", "\x1br", "\x01", "\x14", "\x12", "\x1b5", "\x18\x15", "\x1bu", "x"):  # nor does it go, or begin to
             s.keys("j", lambda t: "q or Esc closes" not in t.text())
             s.keys(key, lambda t: "q or Esc closes this page" in t.text() and "> half a mess" in t.text())
         s.keys("k\x1b[1;3D\x1bs\x1bs\x1bs\x1bs", lambda t: "> half a mess" in t.text())  # the screen's own keys go on
