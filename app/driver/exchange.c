@@ -46,6 +46,9 @@ static int place(struct exchange *exchange, const struct turn *turn, struct turn
     int code = turn->again ? 0 : turn_encode(turn, exchange->backend, result);
     if (code == 0 && answer_must_stop(&exchange->answer))
         code = MOE_CANCELLED;
+    // Whether it has room was not found out, or is for another try to say: its text stays, as any that was stopped.
+    if (code == MOE_CANCELLED && !turn->again && (!result->n_prompt_ends || !turn_has_room(turn, result)))
+        turn_stay_unfed(turn, result);
     bool follows = turn->position <= timeline_length(exchange->timeline); // else there is no place to cut at
     bool itself = turn->position > result->context_total && !turn->again; // too long: settle() says so
     if (code == 0 && follows && !turn_has_room(turn, result))

@@ -139,6 +139,13 @@ int turn_encode(const struct turn *turn, const struct backend *backend, struct t
     return code;
 }
 
+void turn_stay_unfed(const struct turn *turn, struct turn_result *result)
+{
+    result->prompt.count = 0;
+    memset(result->prompt_ends, 0, turn->n_turns * sizeof *result->prompt_ends);
+    result->n_prompt_ends = turn->n_turns;
+}
+
 int turn_reopen(struct turn *turn, const struct backend *backend, struct moe_err *err)
 {
     struct turn_result tried = {0};

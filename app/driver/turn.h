@@ -125,6 +125,8 @@ size_t turn_closing(const struct backend *backend, bool raw, const struct tok_se
 size_t turn_answer_room(const struct backend *backend, bool raw, enum think think);
 // As the worker goes through a turn. Fills result->prompt and its ends. Returns 0 or a code with result->err.
 int turn_encode(const struct turn *turn, const struct backend *backend, struct turn_result *result);
+// After that, of one that is stopped: its messages have no ids, as if they had never been encoded.
+void turn_stay_unfed(const struct turn *turn, struct turn_result *result);
 // The first of the turns that come to the same as what was noted of them and is on the disk (NULL: none) still: their
 // parts stay.
 size_t turn_same(const struct turn *turn, const struct saved *saved, const struct turn_result *result);

@@ -512,6 +512,18 @@ size_t chat_undo(struct chat *chat, size_t n)
     return taken;
 }
 
+// A last message of a session that was stopped before it had ids is another try's, as it was in the chat that it was
+// said in.
+static void note_unfed(struct chat *chat)
+{
+    const struct chat_turn *last = &chat->turns[chat->n_turns - 1];
+    if (last->role != TOK_USER || last->number == PART_NONE || chat_waits(chat) ||
+        !part_is_unfed(last->role, &last->text, last->ids.count))
+        return;
+    chat->tried = (struct turn_parts){(uint32_t)last->number, 1};
+    chat->tried_unfed = last->number;
+}
+
 bool chat_take_last(struct chat *chat, struct bytes *text)
 {
     if (!chat_has_unsent(chat)) {
@@ -526,6 +538,7 @@ bool chat_take_last(struct chat *chat, struct bytes *text)
             return false;
         bytes_release(&chat->unsent);
         chat->unsent = again;
+        note_unfed(chat);
         chat_cut(chat, last - 1);
     }
     *text = chat->unsent;

@@ -110,12 +110,21 @@ def test_ctrl_c_ends_a_pattern_that_explodes():
         file.write(tokenizer.replace('"Regex":"\\\\p{N}{1,3}"', '"Regex":"(x+x+)+y"'))
     with open(message, "w") as file:
         file.write(("x" * 14 + ".") * 60000 + "zy")  # its own limit would be 12 seconds
-    t = Terminal(["--plain", "--no-session", "-m", model, "--template", "deepseek-v3", "--device", "ref"], columns=200)
+    begins = ["--plain", "-m", model, "--template", "deepseek-v3", "--device", "ref", "--max-tokens", "2"]
+    t = Terminal(begins + ["--session", "explodes"], columns=200)
     t.wait("You:")
-    t.send("/file %s\r" % message)
-    time.sleep(1)
-    t.interrupt()
-    t.wait("Stopped before the answer; message taken back, /retry sends it again", "You:")
+    for _ in range(2):  # the second takes the place of the first
+        t.send("/file %s\r" % message)
+        time.sleep(1)
+        t.interrupt()
+        t.wait("Stopped before the answer; the message stays, /retry answers it", "You:")
+        t.send("/sessions\r")
+        t.wait("explodes (open)", "1 message, the last unanswered", "You:")
+    t.send("\x04")
+    same(t.finish(), 0)
+    expect(b"* 1  You: xxx" in run(["sessions", "tree", "explodes"]).stdout, "it is the conversation")
+    t = Terminal(begins + ["--session", "explodes"], columns=200)
+    t.wait("/retry answers it", "You:")
     t.send("hi\r")
     t.wait("Assistant:", "You:")
     t.send("\x04")

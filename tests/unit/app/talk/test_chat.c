@@ -572,6 +572,23 @@ static void what_is_taken_back_is_fed_no_more_behind_another_beginning(struct ha
     }
 }
 
+// One that was stopped before it had ids, in a session: another try takes its place.
+static void a_saved_message_without_ids_is_tried_again(struct harness *t)
+{
+    struct chat chat = {0};
+    struct bytes text;
+    struct part part = {.role = TOK_USER, .number = 0, .after = PART_NONE};
+    bytes_append(&part.text, "one", 3);
+    CHECK(t, chat_restore(&chat, &part, 1) && !chat_last_is_fed(&chat) && !chat_again(&chat));
+    CHECK(t, chat_take_last(&chat, &text));
+    struct turn *turn = chat_request(&chat, text.data, text.length);
+    CHECK(t, turn && turn->instead.first == 0 && turn->instead.count == 1);
+    turn_free(turn);
+    bytes_release(&text);
+    chat_release(&chat);
+    part_release(&part);
+}
+
 static void a_stopped_message_stays_as_a_branch(struct harness *t)
 {
     for (int system = 0; system < 2; system++) {
@@ -1075,6 +1092,7 @@ int main(int argc, char **argv)
         TEST(a_message_knows_what_it_stands_behind),
         TEST(words_for_a_lost_message_stand_behind_the_system_message),
         TEST(what_is_taken_back_is_fed_no_more_behind_another_beginning),
+        TEST(a_saved_message_without_ids_is_tried_again),
         TEST(a_stopped_message_stays_as_a_branch),
         TEST(without_room_all_is_as_it_was),
         TEST(a_shared_turn_stays_with_its_branches),
