@@ -77,7 +77,6 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void swiglu_experts(const struct args_swiglu_
     __global float *out = y + (k < a.at.n ? (ulong)at.rank * a.out_stride : a.shared_offset);
     team_swiglu(&gate, &up, TEAM_SHARE(t.rows_per_group), k < a.at.n ? matrices + at.place : shared, x + a.in_offset,
                 &space, LIMITS(a), out);
-    barrier(CLK_GLOBAL_MEM_FENCE); // a group's outputs are another work-item's where it computes tile by tile
     gate_own(k == a.at.n && a.is_gated, t.rows_per_group, gate.out_dim, shared_gate, out);
 }
 #endif

@@ -669,7 +669,7 @@ INLINE void team_heads(const struct args_matrix *m, uint first_row, uint n_out, 
     team_tiles(&job, &plain, &out, space);
 }
 
-// A group's n rows of silu(gate x) * (up x) into y.
+// A group's n rows of silu(gate x) * (up x) into y, where any of its work-items may take them from then on.
 INLINE void team_swiglu(const struct args_matrix *gate, const struct args_matrix *up, uint n,
                         __global const uchar *matrices, __global const float *x, __local struct team_space *space,
                         float2 limits, __global float *y)
@@ -678,6 +678,7 @@ INLINE void team_swiglu(const struct args_matrix *gate, const struct args_matrix
     struct team_job job = team_job_of(gate, up, true, n, matrices);
     struct team_out out = {y, 0, limits};
     team_tiles(&job, &plain, &out, space);
+    barrier(CLK_GLOBAL_MEM_FENCE);
 }
 
 #endif
