@@ -2,8 +2,8 @@
 // What each kernel takes of a GPU's unit, as clang and ptxas count it: registers and local memory of a work-group,
 // stack and spills of a work-item, as a table in Markdown. `bench_registers [KIND...]`: the program of all ops, or
 // those of the kinds named ("Q4_K", "4 bits"). NVIDIA's own compiler of OpenCL C counts otherwise, mostly less: what
-// this shows is which kernel is large, and whether a change made it larger. Without clang and ptxas (CUDA's toolkit) it
-// says so.
+// this shows is which kernel is large, and whether a change made it larger. Without clang and ptxas (CUDA's toolkit, or
+// Python's package nvidia-cuda-nvcc-cu12) it says so.
 #include <stdint.h>
 
 #include "tests/nvidia_clang.h"

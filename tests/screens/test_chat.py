@@ -418,6 +418,20 @@ def test_a_draft_is_drawn_without_what_moves_the_cursor():
     same(messages[0]["text"], said[:8] + "X" + said[8:] + "Y")
 
 
+def test_a_draft_line_begins_with_something_that_has_a_width():
+    """readline 8.2 counts a column less than none otherwise, and compares memory without end."""
+    options = ["--session", "wide", "--plain"] + script("turn\necho\n" * 2)
+    run(options, stdin="\uFE0Fa\u0301".encode() + b"\n")
+    t = Terminal(options, columns=80)
+    t.wait("You:")
+    t.send("/edit\r")
+    t.wait("Took back 1 of your messages", "You:", "\uFFFDa\u0301")
+    t.send("\r")
+    t.wait("Assistant:", "You:")
+    leave(t)
+    same(json.loads(run(["sessions", "export", "wide", "json"]).stdout)["messages"][0]["text"], "\uFE0Fa\u0301")
+
+
 def test_an_edit_that_is_left_or_typed_ahead():
     t = chat("turn\necho\n" * 4, columns=120)
     for text in ("one", "two"):
