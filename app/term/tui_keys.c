@@ -451,6 +451,7 @@ static void forget_typed(struct tui *tui)
 static void give_typed(struct tui *tui)
 {
     close_page(tui);
+    prompt_set_vi_command(false);
     prompt_insert(tui->typed.text.data, tui->typed.text.length);
     forget_typed(tui);
     tui_notice(tui, "page closed: what was typed on it is in the draft");
@@ -484,7 +485,7 @@ static bool typed_key(struct tui *tui, const struct input_item *item)
     bool edits = !letter && !own && prompt_find_key(item->bytes, item->length) == PROMPT_KEY_DRAFT;
     bool ends = letter ? strchr("qQ/?", item->bytes[0]) || tui->typed.text.length >= TYPED_MOST
                        : edits || is_key(item, "\r") || is_key(item, "\n");
-    bool kept = letter && bytes_append(&tui->typed.text, item->bytes, item->length);
+    bool kept = letter ? bytes_append(&tui->typed.text, item->bytes, item->length) : own;
     if (message && ends) {
         give_typed(tui);
         return !edits;

@@ -77,27 +77,27 @@ static const char *command_behind(const struct tui *tui, const char *text)
     return kind == LINE_COMMAND || kind == LINE_UNKNOWN ? end + 1 : NULL;
 }
 
-// The command of one line that these lines begin with, and so are nobody's message. NULL: there is none.
-static const struct command_row *command_before(const char *text)
+// Do lines begin with a command that is none of what follows? One of several lines may be meant so, if it was not put
+// before others here.
+static bool begins_with_command(const struct tui *tui, const char *text)
 {
     const char *end = strchr(text, '\n');
     struct line line = commands_parse(text, strlen(text));
     bool more = end && end[strspn(end, "\n")];
-    return more && line.kind == LINE_COMMAND && !line.row->lines ? line.row : NULL;
+    return more && (line.kind == LINE_COMMAND || line.kind == LINE_UNKNOWN) &&
+           (tui->kept_several || (line.kind == LINE_COMMAND && !line.row->lines));
 }
 
 // Commands that waited behind a message would be words of it, as all that went back into the draft is sent as one. That
 // is said once; then the draft stays. It stays, too, where they would all be the first one's.
 static bool tells_of_commands(struct tui *tui, const char *text)
 {
-    const struct command_row *first = tui->kept_back ? command_before(text) : NULL;
     char words[120];
-    if (first) {
+    if (tui->kept_back && begins_with_command(tui, text)) {
         prompt_replace(text);
-        int said =
-            snprintf(words, sizeof words,
-                     "Not sent: the draft begins with /%s, which has one line; // before it sends all as a message.",
-                     first->name);
+        int said = snprintf(words, sizeof words,
+                            "Not sent: the draft begins with the command %.*s; / before it sends all as a message.",
+                            (int)strcspn(text, " \n") < 24 ? (int)strcspn(text, " \n") : 24, text);
         transcript_add(tui->chat, ENTRY_NOTICE, words, (size_t)said);
         return true;
     }
@@ -193,14 +193,16 @@ void tui_take_queue_back(struct tui *tui)
         prompt_replace(all.data);
         mark_kept(tui, all.data);
         tui->commands_told = false;
-        tui_notice(
-            tui,
-            command_before(all.data) ? "what waited is back in the draft, which begins with a command; Ctrl-C moves "
-                                       "it to the history"
-            : count == 1             ? "what waited is the draft; Enter sends it, Ctrl-C moves it to the history"
-                         : "the %zu that waited are back in the draft; Enter sends them as one, Ctrl-C moves them "
-                           "to the history",
-            count);
+        tui->kept_several = count > 1 || draft.length > 0;
+        tui_notice(tui,
+                   begins_with_command(tui, all.data)
+                       ? "what waited is back in the draft, which begins with a command; Ctrl-C moves "
+                         "it to the history"
+                   : count == 1
+                       ? "what waited is the draft; Enter sends it, Ctrl-C moves it to the history"
+                       : "the %zu that waited are back in the draft; Enter sends them as one, Ctrl-C moves them "
+                         "to the history",
+                   count);
         tui->notice_of_work = false;
     }
     bytes_release(&all);

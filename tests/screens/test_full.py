@@ -497,9 +497,21 @@ def test_a_command_that_waited_before_others_is_no_message():
     s.keys("rest\r", "queued: rest")
     s.keys("\x03", lambda t: "what waited is back in the draft, which begins with a command" in t.text())
     for _ in range(2):
-        s.keys("\r", lambda t: "Not sent: the draft begins with /undo, which has one line" in t.text()
+        s.keys("\r", lambda t: "Not sent: the draft begins with the command /undo; / before it" in t.text()
                and re.search(r"> /undo 99 *\n +rest", t.text()))
     s.keys("\x01/\r", lambda t: re.search("you \u203a /undo 99\nrest\n", t.text()) and IDLE in t.text())
+    leave(s)
+
+
+def test_a_command_of_several_lines_that_waited_takes_no_message_along():
+    s = chat("turn\ntext first part\nhang\nturn\necho\n")
+    s.keys("go\r", "first part")
+    s.keys("/system be nice\r", "queued: /system be nice")
+    s.keys("What is a cow?\r", "queued: What")
+    s.keys("\x03", lambda t: "which begins with a command" in t.text())
+    s.keys("\r", lambda t: "Not sent: the draft begins with the command /system" in t.text()
+           and re.search(r"> /system be nice *\n +What is a cow", t.text()))
+    s.keys("\x03", "draft moved to the history")
     leave(s)
 
 
@@ -1892,6 +1904,7 @@ def test_a_message_that_is_typed_on_a_page_is_whole():
     over = lambda draft: lambda t: "q closes" not in t.text() and "first part" in t.text() and t.text().rstrip().endswith(draft)
     for typed, draft in (("Is my quick question answered?", "> Is my quick question answered?"), ("either/or", "> either/or"),
                          ("What? Where?", "> What? Where?"), ("Helo\x7flo queen", "> Hello queen"), ("Ab\x1b[DQ", "> AQb"), ("\u00fc q", "> \u00fc q"),
+                         ("Is\x1b[A\x1b[Bit q", "> Isit q"),
                          ("Look at \x1b[200~quick\nthat\x1b[201~", "> Look at quick\n  that"),
                          ("what is this\r", "> what is this"), ("jk q", "\n>"), ("jq/keys", "> /keys"),
                          ("S" + "j" * 5000, "j" * 8)):
