@@ -63,7 +63,7 @@ struct tui {
     bool kept_back;     // the draft holds what waited, or what the queue had no room for,
     size_t kept_lines;  // so many of it, each with its end
     bool commands_told; // and it was said that commands in there would be words of a message
-    bool kept_several; // what was kept back is several lines' that were typed apart
+    bool kept_several;  // what was kept back is several lines' that were typed apart
     bool shell_told;    // what a line that begins with ! does
     uint64_t shell_told_ms;
     struct bytes unkept; // drafts that an editor's text took the place of and no history took, a zero byte between two
