@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// NVIDIA's tensor cores: rows of matrices times one row of x, for kinds that are taken apart in pieces. A group computes 16
-// rows: of fragment A lane (g, j) has rows g and g + 8, a piece of each by itself. So that one product sums no two lanes'
+// NVIDIA's tensor cores: rows of matrices times one row of x, for kinds that are taken apart in pieces. A tile is 16 rows:
+// of fragment A lane (g, j) has rows g and g + 8, a piece of each by itself. So that one product sums no two lanes'
 // inputs, B has x of lane j's piece in columns 2j and 2j + 1 alone, its first halves and its second: what the lane gets
-// back are its own pieces' sums, to which it applies their scales. A group's warps share a tile's rows, in turns, or, where a
-// row is short, have tiles of their own; a group computes some tiles, one after the other, and asks for the next one's first
-// weights before it adds up sums. x lies in local memory, a chunk of TEAM_MMA_INPUTS at a time, as halves after a power of 2 that the chunk's largest sets: 22 bits of
-// all that is within 2^17 of it. A lane's sums are ordered by the matrix's shape alone, and so are the 16 lanes' of
-// a row.
+// back are its own pieces' sums, to which it applies their scales. A group's warps share a tile's rows, in turns, or,
+// where a row is short, have tiles of their own; a group computes some tiles, one after the other, and asks for the next
+// one's first weights before it adds up sums. x lies in local memory, a chunk of TEAM_MMA_INPUTS at a time, as halves
+// after a power of 2 that the chunk's largest sets: 22 bits of all that is within 2^17 of it. A lane's sums are ordered
+// by the matrix's shape alone, and so are the 16 lanes' of a row.
 // Kinds with spans (kind_spans.cl) have their blocks copied to local memory. There the four lanes of a row share each group
 // of inputs, and groups take turns: B has one's x in columns 2j and 2j + 1 in its turn, so a lane gets back the sums of
 // group j, whose scales it applies. Pieces of kinds with small blocks come by way of local memory, too (kind_near.cl).
@@ -207,7 +207,7 @@ INLINE struct stage_source source_from(struct stage_source from, uint first)
     return from;
 }
 
-// Rows times x, of two matrices where `gated`: a fragment's upper rows are gate's then, its lower ones up's.
+// A group's rows times x, of two matrices where `gated`: a fragment's upper rows are gate's then, its lower ones up's.
 struct team_job {
     struct args_matrix upper, lower;
     __global const uchar *matrix;
@@ -423,6 +423,16 @@ INLINE void team_fetch(const struct team_lane *lane, uint end, struct team_load 
             piece_load(&lane->rows[i], lane->part + (BLOCK_PIECES > 1 || lane->n + k < end ? k : 0), &load->pieces[i][k]);
 }
 
+// From the rows' first pieces to the lane's, behind `first` of them.
+INLINE void lane_place(struct team_lane *lane, uint lane_first, uint first, uint end)
+{
+    uint n = first + (lane_first < end ? lane_first : 0);
+    row_move(&lane->rows[0], n);
+    row_move(&lane->rows[1], n);
+    lane->n = lane_first;
+    lane->part = lane_first % BLOCK_PIECES;
+}
+
 // On to what the lane takes next, if there is any.
 INLINE void team_step(struct team_lane *lane, uint step, uint end)
 {
@@ -546,17 +556,18 @@ INLINE void team_tiles(const struct team_job *p, struct team_x *x, const struct 
     }
 }
 #elif !defined(TOKEN_PROGRAM)
+// A lane's rows from piece `first` on, a chunk's of so many as `end`, and what it takes first.
 INLINE void lane_begin(const struct kind_row *rows, uint lane_first, uint first, uint end, const bool whole,
-                       struct team_lane *lane)
+                       struct team_lane *lane, struct team_load *load)
 {
-    lane->n = lane_first;
-    lane->part = lane_first % BLOCK_PIECES;
     UNROLL
-    for (uint i = 0; i < 2; i++) {
+    for (uint i = 0; i < 2; i++)
         lane->rows[i] = rows[i];
-        row_move(&lane->rows[i], first + (lane_first < end ? lane_first : 0));
+    lane_place(lane, lane_first, first, end);
+    UNROLL
+    for (uint i = 0; i < 2; i++)
         lane->rows[i].whole = whole;
-    }
+    team_fetch(lane, end, load);
 }
 
 // `whole` of kind_row, which is the same for all.
@@ -573,18 +584,16 @@ INLINE void team_tiles_of(const struct team_job *p, const bool whole, struct tea
     struct team_load now, next;
     uint o = p->first;
     team_job_rows(p, o, rows);
-    lane_begin(rows, lane_first, 0, min(n_pieces, (uint)CHUNK_PIECES), whole, &lane);
-    team_fetch(&lane, min(n_pieces, (uint)CHUNK_PIECES), &now);
+    uint begins = min(n_pieces, (uint)CHUNK_PIECES); // pieces of the first chunk
+    lane_begin(rows, lane_first, 0, begins, whole, &lane, &now);
     team_scale(x);
     for (; o < p->end; o += team_job_step(p)) {
         uint after = o + team_job_step(p);
         float2 dots = 0;
         for (uint first = 0; first < n_pieces; first += CHUNK_PIECES) {
             uint end = min(n_pieces - first, (uint)CHUNK_PIECES);
-            if (first > 0) {
-                lane_begin(rows, lane_first, first, end, whole, &lane);
-                team_fetch(&lane, end, &now);
-            }
+            if (first > 0)
+                lane_begin(rows, lane_first, first, end, whole, &lane, &now);
             if (!at_once || o == p->first) {
                 barrier(CLK_LOCAL_MEM_FENCE); // what was here before has been used
                 struct stage_source from = source_from(x->from, first * PIECE_INPUTS);
@@ -603,8 +612,7 @@ INLINE void team_tiles_of(const struct team_job *p, const bool whole, struct tea
         }
         if (after < p->end) {
             team_job_rows(p, after, rows);
-            lane_begin(rows, lane_first, 0, min(n_pieces, (uint)CHUNK_PIECES), whole, &lane);
-            team_fetch(&lane, min(n_pieces, (uint)CHUNK_PIECES), &now);
+            lane_begin(rows, lane_first, 0, begins, whole, &lane, &now);
         }
         put_dots(dots, space);
         team_job_put(p, o, out, space);

@@ -464,18 +464,18 @@ INLINE void team_swiglu(const struct args_matrix *gate, const struct args_matrix
     y[o] = swiglu(team_sum(space->sums, row), team_sum(space->sums, row + n), limits);
 }
 
-// A group's TEAMS * n of n_out rows, from first_row on; n is TEAM_ROWS.
+// A group's TEAMS * TEAM_ROWS of n_out rows, from first_row on: n says nothing else, and loops know the number.
 INLINE void team_heads(const struct args_matrix *m, uint first_row, uint n_out, uint n, __global const uchar *matrix,
                        __global const float *x, __local struct team_space *space, __global float *y)
 {
-    struct team_rows rows = team_rows_of(m, matrix, n);
+    struct team_rows rows = team_rows_of(m, matrix, TEAM_ROWS);
     UNROLL
     for (uint i = 0; i < TEAM_ROWS; i++)
-        team_row_set(&rows, i, m, matrix, first_row + min(team_first_row(n) + i, n_out - 1));
+        team_row_set(&rows, i, m, matrix, first_row + min(team_first_row(TEAM_ROWS) + i, n_out - 1));
     team_dots(&rows, TEAM_ROWS, x, space);
     uint item = get_local_id(0);
-    uint o = get_group_id(0) * TEAMS * n + item;
-    if (item < TEAMS * n && o < n_out)
+    uint o = get_group_id(0) * TEAMS * TEAM_ROWS + item;
+    if (item < TEAMS * TEAM_ROWS && o < n_out)
         y[o] = team_sum(space->sums, item);
 }
 

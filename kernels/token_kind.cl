@@ -107,11 +107,7 @@ INLINE void segment_begin(__local const struct token_segment *seg, __local const
                           uint lane_first, struct team_lane *lane)
 {
     segment_rows(seg, space, task, lane->rows);
-    uint at = lane_first < seg->matrix.in_dim / PIECE_INPUTS ? lane_first : 0;
-    row_move(&lane->rows[0], at);
-    row_move(&lane->rows[1], at);
-    lane->n = lane_first;
-    lane->part = lane_first % BLOCK_PIECES;
+    lane_place(lane, lane_first, 0, seg->matrix.in_dim / PIECE_INPUTS);
 }
 
 // Asks for the first pieces of a task.

@@ -45,6 +45,7 @@ static void keep_back(struct tui *tui, const char *text)
     bool fine = bytes_append(&longer, text, strlen(text)) && bytes_append(&longer, "\n", 1);
     prompt_replace(fine ? longer.data : text);
     mark_kept(tui, fine ? longer.data : text);
+    tui->kept_several = false;
     bytes_release(&longer);
 }
 
@@ -88,17 +89,24 @@ static bool begins_with_command(const struct tui *tui, const char *text)
            (tui->kept_several || (line.kind == LINE_COMMAND && !line.row->lines));
 }
 
+static void refuse_draft(struct tui *tui, const char *text, const char *words)
+{
+    prompt_replace(text);
+    transcript_add(tui->chat, ENTRY_NOTICE, words, strlen(words));
+}
+
 // Commands that waited behind a message would be words of it, as all that went back into the draft is sent as one. That
 // is said once; then the draft stays. It stays, too, where they would all be the first one's.
 static bool tells_of_commands(struct tui *tui, const char *text)
 {
+    enum { MOST_NAME = 24 };
     char words[120];
     if (tui->kept_back && begins_with_command(tui, text)) {
-        prompt_replace(text);
-        int said = snprintf(words, sizeof words,
-                            "Not sent: the draft begins with the command %.*s; / before it sends all as a message.",
-                            (int)strcspn(text, " \n") < 24 ? (int)strcspn(text, " \n") : 24, text);
-        transcript_add(tui->chat, ENTRY_NOTICE, words, (size_t)said);
+        size_t name = strcspn(text, " \n");
+        snprintf(words, sizeof words,
+                 "Not sent: the draft begins with the command %.*s; / before it sends all as a message.",
+                 (int)(name < MOST_NAME ? name : MOST_NAME), text);
+        refuse_draft(tui, text, words);
         return true;
     }
     if (!tui->kept_back || tui->commands_told)
@@ -109,11 +117,9 @@ static bool tells_of_commands(struct tui *tui, const char *text)
         if (parsed.kind != LINE_COMMAND)
             continue;
         tui->commands_told = true;
-        prompt_replace(text);
-        int said =
-            snprintf(words, sizeof words, "Not sent: /%s would be words of the message; Enter once more sends it so.",
-                     parsed.row->name);
-        transcript_add(tui->chat, ENTRY_NOTICE, words, (size_t)said);
+        snprintf(words, sizeof words, "Not sent: /%s would be words of the message; Enter once more sends it so.",
+                 parsed.row->name);
+        refuse_draft(tui, text, words);
         return true;
     }
     return false;

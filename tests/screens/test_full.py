@@ -477,11 +477,16 @@ def test_what_waited_is_not_dropped_by_ctrl_c():
     leave(s)
 
 
-def test_commands_that_waited_are_not_sent_unsaid():
-    s = chat("turn\ntext first part\nhang\nturn\necho\nturn\necho\n")
+def chat_with_a_queue(answers, *lines):
+    s = chat("turn\ntext first part\nhang\n" + "turn\necho\n" * answers)
     s.keys("go\r", "first part")
-    s.keys("second\r", "queued: second")
-    s.keys("/undo\r", "queued: /undo")
+    for line in lines:
+        s.keys(line + "\r", "queued: " + line)
+    return s
+
+
+def test_commands_that_waited_are_not_sent_unsaid():
+    s = chat_with_a_queue(2, "second", "/undo")
     s.keys("\x03", lambda t: "the 2 that waited are back in the draft" in t.text() and "Stopped; what it said" in t.text())
     s.keys("third\r", lambda t: "Not sent: /undo would be words of the message; Enter once more sends it so." in t.text()
            and re.search(r"> second *\n +/undo *\n +third", t.text()))
@@ -491,10 +496,7 @@ def test_commands_that_waited_are_not_sent_unsaid():
 
 
 def test_a_command_that_waited_before_others_is_no_message():
-    s = chat("turn\ntext first part\nhang\nturn\necho\n")
-    s.keys("go\r", "first part")
-    s.keys("/undo 99\r", "queued: /undo 99")
-    s.keys("rest\r", "queued: rest")
+    s = chat_with_a_queue(1, "/undo 99", "rest")
     s.keys("\x03", lambda t: "what waited is back in the draft, which begins with a command" in t.text())
     for _ in range(2):
         s.keys("\r", lambda t: "Not sent: the draft begins with the command /undo; / before it" in t.text()
@@ -504,10 +506,7 @@ def test_a_command_that_waited_before_others_is_no_message():
 
 
 def test_a_command_of_several_lines_that_waited_takes_no_message_along():
-    s = chat("turn\ntext first part\nhang\nturn\necho\n")
-    s.keys("go\r", "first part")
-    s.keys("/system be nice\r", "queued: /system be nice")
-    s.keys("What is a cow?\r", "queued: What")
+    s = chat_with_a_queue(1, "/system be nice", "What is a cow?")
     s.keys("\x03", lambda t: "which begins with a command" in t.text())
     s.keys("\r", lambda t: "Not sent: the draft begins with the command /system" in t.text()
            and re.search(r"> /system be nice *\n +What is a cow", t.text()))
@@ -543,10 +542,7 @@ def test_what_only_looks_done_at_once_finds_no_room_in_a_full_queue():
 
 
 def test_behind_what_comes_back_a_command_is_one():
-    s = chat("turn\ntext first part\nhang\nturn\necho\nturn\necho\n")
-    s.keys("go\r", "first part")
-    s.keys("second\r", "queued: second")
-    s.keys("/etc is a folder\r", "queued: /etc is")
+    s = chat_with_a_queue(2, "second", "/etc is a folder")
     s.keys("\x03", lambda t: "the 2 that waited are back in the draft; Enter sends them as one" in t.text() and "Stopped; what it said" in t.text())
     expect(re.search(r"> second\n +/etc is a folder\n", s.text()), s.text())
     s.keys("/sets\r", "Unknown command /sets; did you mean /set?")
@@ -557,10 +553,7 @@ def test_behind_what_comes_back_a_command_is_one():
 
 
 def test_an_edit_behind_what_comes_back_says_where_that_goes():
-    s = chat("turn\ntext first part\nhang\n")
-    s.keys("go\r", "first part")
-    s.keys("/inspect\r", "queued: /inspect")
-    s.keys("hello there\r", "queued: hello there")
+    s = chat_with_a_queue(0, "/inspect", "hello there")
     s.keys("\x03", lambda t: "what waited is back in the draft, which begins with a command" in t.text() and "Stopped; what it said" in t.text())
     both = lambda t: re.search(r"> /inspect\n +hello there\n", t.text())
     s.keys("/edit 9\r", lambda t: "No such message to edit" in t.text() and both(t))  # nothing takes its place
