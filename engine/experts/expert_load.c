@@ -173,6 +173,19 @@ static void fail_slot(expert_store *store, struct slot *slot, const struct read_
     tier_clear(&class_of(store, slot)->device, slot);
 }
 
+// A device slot whose read failed. Whoever it was begun for is told; who only joined it gets a read of their own, for
+// what it met may be long over: the file was away and is back.
+static void end_failed_read(expert_store *store, struct slot *slot, const struct read_failure *failure)
+{
+    if (!slot->joined || !slot->pins) {
+        fail_slot(store, slot, failure);
+        return;
+    }
+    await_copies(store, slot);
+    let_go_of_source(store, slot);
+    slot_read_again(slot, &store->queued);
+}
+
 enum begun { BEGUN, BEGUN_NOT, BEGUN_FAILED };
 
 // Reads into `into`, the device slot itself or a host slot taken for it.
@@ -202,6 +215,7 @@ static enum begun begin_through_host(expert_store *store, struct slot *slot, str
 {
     struct slot *source = tier_find(&class_of(store, slot)->host, slot->key);
     if (source) {
+        slot->joined = source->flight && !source->pins;
         tier_pin(&class_of(store, slot)->host, source);
         slot->source = source;
         if (source->flight)
@@ -304,10 +318,12 @@ static int land(expert_store *store, struct flight *flight, struct moe_err *err)
     flights_done(&store->flights, flight);
     expert_close_target(store, slot);
     if (failure.result != READ_FULL) {
-        slot->failure = failure;
-        tier_clear(tier, slot);
+        if (tier == &size->host)
+            tier_clear(tier, slot);
+        else
+            waiting = slot;
         if (waiting)
-            fail_slot(store, waiting, &failure);
+            end_failed_read(store, waiting, &failure);
         return MOE_OK;
     }
     if (store->maps)

@@ -206,9 +206,13 @@ int expert_acquire(expert_store *store, const struct expert_request *request, st
     // All hits first: a miss must not evict one. A slot still READING for a cancelled request is a hit too, though
     // expert_wait will wait for it: its read is paid for.
     ask_for_all(store, request, places);
-    for (uint32_t i = 0; i < request->n; i++)
-        if (places[i].slot != CACHE_NO_SLOT)
-            tier_pin(tier, &tier->slots[places[i].slot]);
+    for (uint32_t i = 0; i < request->n; i++) {
+        if (places[i].slot == CACHE_NO_SLOT)
+            continue;
+        struct slot *slot = &tier->slots[places[i].slot];
+        slot->joined |= slot->state == SLOT_READING && !slot->pins;
+        tier_pin(tier, slot);
+    }
     for (uint32_t i = 0; i < request->n; i++) {
         struct expert_place *place = &places[i];
         if (place->slot == CACHE_NO_SLOT) {

@@ -90,7 +90,8 @@ int expert_trace(expert_store *store, const struct expert_request *request, stru
 // Takes in what has arrived. True: the device's next op may use the place. Never blocks.
 bool expert_ready(expert_store *store, const struct expert_place *place);
 // Blocks until the expert's bytes are where the device's next op finds them. A failed read: MOE_IO with layer, expert,
-// file, offset and errno. `cancelled` as above.
+// file, offset and errno; a read that was begun for somebody else, and that nobody waited for when this request came,
+// is done once more before. `cancelled` as above.
 int expert_wait(expert_store *store, const struct expert_place *place, bool (*cancelled)(void *), void *context,
                 struct moe_err *err);
 // Waits for any of places[i] with !done[i]; returns its index, or -1 with *err filled as by expert_wait

@@ -37,6 +37,15 @@ void slot_read(struct slot *slot, struct flight *flight)
     slot->flight = flight;
 }
 
+void slot_read_again(struct slot *slot, struct slot_list *queued)
+{
+    assert(slot->state == SLOT_READING && !slot->flight && !slot->source);
+    slot->state = SLOT_QUEUED;
+    slot->joined = false;
+    slot->copied = 0;
+    slots_append(queued, slot);
+}
+
 void slot_copy(struct slot *slot, struct slot_list *copying)
 {
     assert((slot->state == SLOT_QUEUED || slot->state == SLOT_READING) && !slot->flight);

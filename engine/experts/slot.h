@@ -10,6 +10,7 @@
 //                        +-- slot_write_back --> WRITING_BACK ---- slot_arrive ----+ |
 //                                                                                    |
 //                       QUEUED <------------- tier_take, for another expert ---------+
+//                       QUEUED <--- READING: slot_read_again
 //     EMPTY <--- tier_clear, from all: nobody wants it any more, or its bytes cannot be had
 //
 // From QUEUED on it has a key; the key's bytes are there, and may be used, when it is READY and not before. Where the
@@ -45,6 +46,7 @@ struct slot {
     uint32_t key;        // layer * n_routed_experts + expert, unless EMPTY
     uint32_t pins;
     bool followed;               // COPYING: ops were given that run behind its copy, which is counted
+    bool joined;                 // READING: the read was begun for nobody who still waits, and then asked for
     bool prefetched;             // its load was begun before anybody asked for it, and nobody has yet
     uint64_t fence;              // COPYING, READY: of the last release; 0: there was none
     uint64_t arrived;            // READY: serial of when it became that
@@ -66,7 +68,8 @@ static inline bool slot_is_loading(const struct slot *slot)
 
 // The transitions that concern the slot alone; tier.h has the two that concern its key, too. Each leaves the list that
 // the slot was in.
-void slot_read(struct slot *slot, struct flight *flight); // NULL: its source's
+void slot_read(struct slot *slot, struct flight *flight);          // NULL: its source's
+void slot_read_again(struct slot *slot, struct slot_list *queued); // its read failed, its source is let go of
 void slot_copy(struct slot *slot, struct slot_list *copying);
 void slot_write_back(struct slot *slot, struct slot_list *writing_back);
 void slot_arrive(struct slot *slot, uint64_t arrival);

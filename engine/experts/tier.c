@@ -93,6 +93,7 @@ void tier_take(struct tier *tier, struct slot *slot, uint32_t key)
     slot->copied = 0;
     slot->fence = 0;
     slot->followed = false;
+    slot->joined = false;
     slot->failure = (struct read_failure){.result = READ_FULL};
     tier->table[key] = tier_index(tier, slot);
     cache_policy_hold(tier->policy, tier_index(tier, slot), key);

@@ -196,10 +196,42 @@ static void all_who_wait_hear_of_the_failure(struct harness *t)
     rig_close(&rig);
 }
 
+// A read for a request that was given up, or ahead of any: what it met is nothing to those who ask for its expert
+// later.
+static void who_joins_a_read_that_fails_has_one_of_their_own(struct harness *t)
+{
+    for (int way = 0; way < 8; way++) {
+        bool shared = way % 2, ahead = way / 2 % 2, fails_twice = way / 4;
+        struct rig rig;
+        struct rig_read how = {.fail_count = 1 + fails_twice, .fail_errno = EIO};
+        CHECK(t, rig_open(&rig, shared));
+        rig_gate(&how);
+        expert_store *store = rig_store(t, &rig, 2 * RIG_TOP_K, &how);
+        struct expert_place place;
+        if (ahead)
+            expert_prefetch(store, &(struct expert_prediction){1, (int32_t[]){0}, 1});
+        else
+            CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){0}, 1, &place), MOE_OK);
+        CHECK(t, rig_entered(&how, 1));
+        if (!ahead)
+            expert_release(store, &place, 1);
+        CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){0}, 1, &place), MOE_OK);
+        CHECK_EQ(t, place.origin, MOE_FROM_LATE);
+        rig_permit(&how, 2);
+        CHECK_EQ(t, expert_wait(store, &place, NULL, NULL, NULL), fails_twice ? MOE_IO : MOE_OK);
+        CHECK(t, fails_twice || rig_holds(&place));
+        expert_release(store, &place, 1);
+        rig_permit(&how, 100);
+        CHECK(t, rig_use(store, 1, (int32_t[]){0, 1, 2}, 3)); // no slot was lost
+        expert_store_close(store);
+        rig_close(&rig);
+    }
+}
+
 static void a_read_that_fails_after_a_cancel_leaves_an_empty_slot(struct harness *t)
 {
     struct rig rig;
-    struct rig_read how = {.fail_count = 2};
+    struct rig_read how = {.fail_count = 3};
     CHECK(t, rig_open(&rig, false));
     atomic_store(&how.fail_errno, EIO);
     rig_gate(&how);
@@ -209,18 +241,18 @@ static void a_read_that_fails_after_a_cancel_leaves_an_empty_slot(struct harness
     CHECK(t, rig_entered(&how, 1));
     CHECK_EQ(t, expert_wait(store, &place, rig_yes, NULL, NULL), MOE_CANCELLED);
     expert_release(store, &place, 1);
-    // Found while LOADING by a request that needs all slots: the read fails, and this one is told.
+    // Found while LOADING by a request that needs all slots: the read fails, and another, of which this one is told.
     struct expert_place places[3];
     CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){0, 1, 2}, 3, places), MOE_OK);
     CHECK_EQ(t, places[0].slot, place.slot);
-    rig_permit(&how, 3);
+    rig_permit(&how, 4);
     CHECK_EQ(t, expert_wait(store, &places[0], NULL, NULL, NULL), MOE_IO);
     CHECK_EQ(t, expert_wait(store, &places[1], NULL, NULL, NULL), MOE_OK);
     CHECK_EQ(t, expert_wait(store, &places[2], NULL, NULL, NULL), MOE_OK);
     expert_release(store, places, 3);
     // And once more with nobody to tell: its slot is EMPTY then, so only 1 and 2 are evicted.
     CHECK_EQ(t, rig_acquire(store, 1, (int32_t[]){0}, 1, &place), MOE_OK);
-    CHECK(t, rig_entered(&how, 3)); // 1, 2 and now 0 again
+    CHECK(t, rig_entered(&how, 4)); // 0 again, 1, 2 and now 0 once more
     CHECK_EQ(t, expert_wait(store, &place, rig_yes, NULL, NULL), MOE_CANCELLED);
     expert_release(store, &place, 1);
     rig_permit(&how, 100);
@@ -283,6 +315,7 @@ int main(int argc, char **argv)
         TEST(a_truncated_file_is_read_again_when_whole),
         TEST(a_vanished_file_is_found_again_by_name),
         TEST(all_who_wait_hear_of_the_failure),
+        TEST(who_joins_a_read_that_fails_has_one_of_their_own),
         TEST(a_read_that_fails_after_a_cancel_leaves_an_empty_slot),
         TEST(a_refused_upload_is_not_taken_for_an_expert),
     };

@@ -184,11 +184,6 @@ static void failures_leave_the_states(struct harness *t)
         if (code == 0)
             CHECK_EQ(t, moe_session_truncate(o.session, N_TOKENS, &err), 0);
         CHECK_EQ(t, moe_session_truncate(o.session, 17, &err), 0);
-        if (code == 0) { // what failed was read ahead, and is told, perhaps, to whoever asks for it while it is read
-            code = prefill(&o, N_TOKENS, &err);
-            CHECK(t, code == 0 || code == MOE_IO);
-            CHECK_EQ(t, moe_session_truncate(o.session, 17, &err), 0);
-        }
         CHECK_EQ(t, finish(t, &o), want);
         close_opened(&o);
     }
