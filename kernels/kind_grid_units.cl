@@ -23,10 +23,10 @@ __constant ushort __attribute__((aligned(16))) grid[] = {GRID_IQ3_S(AS_IT_IS)};
 __constant ushort __attribute__((aligned(16))) grid[] = {GRID_IQ1_S(AS_IT_IS)};
 #endif
 
-// 7 signs, and the eighth that makes their number even.
+// 7 signs, and the eighth that makes their number even. What is above it means nothing.
 static uint even_signs(uint bits)
 {
-    return bits | (popcount(bits) & 1) << 7;
+    return bits + (popcount(bits) << 7);
 }
 
 // 8 values of 2 bits, and of 3.

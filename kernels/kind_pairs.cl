@@ -43,12 +43,6 @@ INLINE pair_t pair_of_odd(uint word, const uint middle)
     return pair_of(pick(word, 0x64646464u, 0x4341) ^ 0x64006400u, 0, middle);
 }
 
-// Bits 15 and 31 of `signs` are the signs.
-INLINE pair_t pair_signed(pair_t pair, uint signs)
-{
-    return pair ^ signs & 0x80008000u;
-}
-
 INLINE float pair_first(pair_t pair)
 {
     return of_low_half(pair);

@@ -69,10 +69,19 @@ INLINE void pairs_of_ones(TABLE table, uint index, bool minus, pair_t *pairs)
 // Four inputs of bytes, the f-th four of the 8 that have these signs.
 INLINE void pairs_of_bytes(uint bytes, uint signs, const uint f, pair_t *pairs)
 {
+#if NVIDIA_MMA
+    uint spread = (signs >> 4 * f & 15) * 0x10204080u & 0x80808080u; // to the bytes' highest bits
+    pairs[0] = pair_of_bits(pick(bytes, spread, 0x6240), 0);
+    pairs[1] = pair_of_bits(pick(bytes, spread, 0x7351), 0);
+#else
     uint spread = signs * 0x4001; // signs of inputs 0 and 2 stand 16 apart, as their numbers do
     pairs[0] = pair_signed(pair_of(bytes & 0x00ff00ffu, 0, 0), spread << 15 - 4 * f);
     pairs[1] = pair_signed(pair_of_odd(bytes, 0), spread << 14 - 4 * f);
+#endif
 }
+#if NVIDIA_MMA
+#define PIECE_UNIT(set) UNIT_OF(0)
+#endif
 #endif
 
 #if defined(KIND_IS_IQ2_XXS) || defined(KIND_IS_IQ2_XS) || defined(KIND_IS_IQ2_S) || defined(KIND_IS_IQ3_XXS) ||      \

@@ -260,11 +260,11 @@ INLINE void span_scales(const struct span *s, uint j, float2 *scales)
 #elif defined(KIND_IS_IQ3_S)
         float size = byte_of(span_byte(s, 106 + n / 2) >> n % 2 * 4 & 15, 0) * 2.0f + 1.0f;
 #elif defined(KIND_IS_IQ1_S)
-        float size = (byte_of(span_half(s, 34 + 2 * n) >> 12 & 7, 0) * 2.0f + 1.0f) * PIECE_UNIT(0);
+        float size = (byte_of(span_half(s, 34 + 2 * n) >> 12 & 7, 0) * 2.0f + 1.0f);
 #else
-        float size = (byte_of(span_half(s, 48 + 2 * set) >> j / 2 * 6 + j % 2 * 3 & 7, 0) * 2.0f + 1.0f) * PIECE_UNIT(0);
+        float size = (byte_of(span_half(s, 48 + 2 * set) >> j / 2 * 6 + j % 2 * 3 & 7, 0) * 2.0f + 1.0f);
 #endif
-        scales[set] = (float2)(d * size, 0);
+        scales[set] = (float2)(d * PIECE_UNIT(0) * size, 0);
     }
 }
 #endif

@@ -24,7 +24,6 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void norm_matvecs(const struct args_norm_matv
                                                      __global float *scratch)
 {
     __local struct team_space space;
-    __local float sums[NORM_SUMS];
     uint k = get_group_id(1);
     if (k >= a.n)
         return;
@@ -40,7 +39,7 @@ __kernel GROUP_SIZE(TEAM_ITEMS, 1) void norm_matvecs(const struct args_norm_matv
                         : k == 2 ? y2 + a.out_offset[2]
                                  : y3 + a.out_offset[3];
     struct team_normed to = {k == 0 ? normed + a.normed_offset : 0,
-                             scratch + (ulong)(k * t.n_groups + get_group_id(0)) * t.scratch_stride, sums};
+                             scratch + (ulong)(k * t.n_groups + get_group_id(0)) * t.scratch_stride};
     team_norm_matvec(&m, TEAM_SHARE(t.rows_per_group), &row, x + a.in_offset, &to, matrix, &space, y);
 }
 #endif

@@ -13,10 +13,15 @@
 #if PIECES && NVIDIA_MMA && !SHAPE_CPU
 
 #ifdef SPANS
-#define CHUNK_INPUTS (SPAN_QUADS > 12 ? TEAM_SPAN_INPUTS * 3 / 4 : TEAM_SPAN_INPUTS)
 #define SPAN_STRIDE (SPAN_QUADS | 1) // uint4 from row to row: odd, that rows lie in different banks
 #else
 #define SPANS 0
+#endif
+#ifndef TOKEN_PROGRAM
+#define CHUNK_INPUTS AT_HAND
+#elif SPANS
+#define CHUNK_INPUTS (SPAN_QUADS > 12 ? TEAM_SPAN_INPUTS * 3 / 4 : TEAM_SPAN_INPUTS)
+#else
 #define CHUNK_INPUTS TEAM_MMA_INPUTS
 #endif
 #define TEAM_WARPS (TEAM_ITEMS / 32)
@@ -31,7 +36,7 @@
 #define TURNS 2 // sets of 16 inputs whose sums are made together: pairs of four are 32 registers more
 #else
 #define STAGE_ITEMS TEAM_ITEMS
-#define STAGE_MOST 8
+#define STAGE_MOST (CHUNK_FOURS % (7 * STAGE_ITEMS) == 0 ? 7 : 8)
 #define TURNS 4
 #endif
 #define STAGE_FOURS (CHUNK_FOURS < STAGE_MOST * STAGE_ITEMS ? CHUNK_FOURS / STAGE_ITEMS : STAGE_MOST) // at once
@@ -55,12 +60,13 @@ struct team_space {
     uint4 x[X_PLACES]; // two pairs, and what they lack
     float totals[KIND_BIAS ? CHUNK_INPUTS / 16 : 1];
     float largest[TEAM_ITEMS / 32];
-    float4 sums[TEAM_WARPS][TEAM_MMA_ROWS]; // of a row's four lanes
+    float4 sums[TEAM_WARPS + 1][TEAM_MMA_ROWS]; // of a row's four lanes; the norm's before
     uint table[TABLE_WORDS] __attribute__((aligned(8)));
 #if SPANS
     uint4 near[TEAM_WARPS][2][TEAM_MMA_ROWS][SPAN_STRIDE]; // a block of each row, and the next ones
 #endif
 };
+typedef char team_space_fits[sizeof(struct team_space) <= 49152 ? 1 : -1];
 #endif
 
 #define TEAM_SHARE(rows) (rows) // teams have no shares here
@@ -183,20 +189,19 @@ INLINE float stage_pairs(const struct stage_source *from, uint n_fours, __local 
 struct team_x {
     struct stage_source from;
     struct normed_row norm; // weight NULL: none
-    __local float *sums;    // NORM_SUMS
 };
 
 INLINE struct team_x plain_x(__global const float *x)
 {
-    struct team_x plain = {{x, 0, 1, 0}, {0, 0, 0, 0}, 0};
+    struct team_x plain = {{x, 0, 1, 0}, {0, 0, 0, 0}};
     return plain;
 }
 
 // The norm's scale takes a while: a group asks for its first weights before. All come together.
-INLINE void team_scale(struct team_x *x)
+INLINE void team_scale(struct team_x *x, __local struct team_space *space)
 {
     if (x->norm.weight)
-        x->from.scale = row_scale(&x->norm, x->from.x, TEAM_ITEMS, x->sums);
+        x->from.scale = row_scale(&x->norm, x->from.x, TEAM_ITEMS, (__local float *)space->sums);
 }
 
 INLINE struct stage_source source_from(struct stage_source from, uint first)
@@ -365,7 +370,7 @@ INLINE void team_tiles(const struct team_job *p, struct team_x *x, const struct 
     if (in_row < n_spans)
         span_copy(rows, in_row, space->near[warp][0]);
     table_fill(space->table);
-    team_scale(x);
+    team_scale(x, space);
     for (; o < p->end; o += team_job_step(p)) {
         uint n = in_row, after = o + team_job_step(p);
         float2 dots = 0;
@@ -524,7 +529,7 @@ INLINE void team_tiles(const struct team_job *p, struct team_x *x, const struct 
         near_copy(rows, begin, n_pieces, 0, &place);
     if (item < ZERO_PLACES)
         space->x[ZEROS + item] = 0;
-    team_scale(x);
+    team_scale(x, space);
     for (; o < p->end; o += team_job_step(p)) {
         uint n = begin, after = o + team_job_step(p);
         float2 dots = 0;
@@ -586,7 +591,7 @@ INLINE void team_tiles_of(const struct team_job *p, const bool whole, struct tea
     team_job_rows(p, o, rows);
     uint begins = min(n_pieces, (uint)CHUNK_PIECES); // pieces of the first chunk
     lane_begin(rows, lane_first, 0, begins, whole, &lane, &now);
-    team_scale(x);
+    team_scale(x, space);
     for (; o < p->end; o += team_job_step(p)) {
         uint after = o + team_job_step(p);
         float2 dots = 0;
@@ -655,7 +660,7 @@ INLINE void team_norm_matvec(const struct args_matrix *m, uint n, const struct n
                              const struct team_normed *to, __global const uchar *matrix, __local struct team_space *space,
                              __global float *y)
 {
-    struct team_x own = {{x, norm->weight, 1, norm->plus_one}, *norm, to->sums};
+    struct team_x own = {{x, norm->weight, 1, norm->plus_one}, *norm};
     struct team_job job = team_job_of(m, m, false, n, matrix);
     struct team_out out = {y, 0, 0};
     team_tiles(&job, &own, &out, space);

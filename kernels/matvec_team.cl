@@ -435,7 +435,7 @@ INLINE void team_norm_matvec(const struct args_matrix *m, uint n, const struct n
                              __global float *y)
 {
     __global float *own = to->row && get_group_id(0) == 0 ? to->row : to->own;
-    norm_row(norm, x, own, TEAM_ITEMS, to->sums);
+    norm_row(norm, x, own, TEAM_ITEMS, (__local float *)space->sums);
     barrier(CLK_GLOBAL_MEM_FENCE);
     team_matvec(m, n, matrix, own, space, 0, y);
 }

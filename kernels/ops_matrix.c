@@ -4,6 +4,7 @@
 
 #include "kernels/ops_check.h"
 #include "kernels/ref.h"
+#include "kernels/source.h"
 
 // One row a team gives few rows groups for the whole device; where there are many, more rows share each load of x.
 // Teams have a row of each of `together` matrices.
@@ -19,11 +20,10 @@ static struct tiling cut_rows_gpu(const gpu *g, uint64_t n_rows, uint32_t togeth
 // x out once for all of them, if that is one chunk. Rows that are short leave warps for others beside them.
 uint32_t op_cut_tiles(const gpu *g, const struct args_matrix *m, uint64_t n_rows, uint32_t together)
 {
-    enum { GROUPS_PER_UNIT = 4, SPAN_BLOCK = 256 };
+    enum { GROUPS_PER_UNIT = 4 };
     uint32_t beside = TEAM * TEAMS / 32 / TEAM_ROW_WARPS(m->in_dim) * (TEAM_MMA_ROWS / together), n = 1;
-    uint32_t chunk = kind_info(m->kind)->block_inputs < SPAN_BLOCK ? TEAM_MMA_INPUTS : TOKEN_KIND_INPUTS;
     uint64_t at_once = (uint64_t)GROUPS_PER_UNIT * g->info.compute_units * beside;
-    if (m->in_dim <= chunk)
+    if (m->in_dim <= source_inputs_at_hand(m->kind))
         n = (uint32_t)(n_rows < at_once * TEAM_MMA_MOST ? ceil_div(n_rows, at_once) : TEAM_MMA_MOST);
     uint32_t most = TEAM_MMA_MOST / together / beside;
     return beside * (n < most ? n : most);

@@ -37,7 +37,6 @@ struct normed_row {
 struct team_normed {
     __global float *row; // for others, who want it once; NULL: they get it from other groups
     __global float *own; // the group's
-    __local float *sums; // NORM_SUMS
 };
 
 static float weight_at(const struct normed_row *row, uint i)

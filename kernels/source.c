@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/device.h"
+#include "kernels/tiling.h"
 
 // By embed.sh.
 extern const char kernels_text[], kind_text[];
@@ -71,6 +72,28 @@ static void begin_options(const gpu *g, struct source *s, bool of_kind)
         snprintf(s->options + n, sizeof s->options - n, " -DBUILD_PARTS=%u", s->parts);
 }
 
+uint32_t source_inputs_at_hand(uint32_t kind)
+{
+    switch (kind) {
+    case KIND_Q6_K:
+        return TEAM_SPAN_INPUTS * 3 / 4;
+    case KIND_IQ4_XS:
+    case KIND_IQ2_S:
+    case KIND_IQ3_S:
+        return TEAM_SPAN_INPUTS;
+    case KIND_Q2_K:
+    case KIND_Q3_K:
+    case KIND_IQ1_S:
+    case KIND_IQ1_M:
+    case KIND_IQ2_XXS:
+    case KIND_IQ2_XS:
+    case KIND_IQ3_XXS:
+        return TEAM_SPAN_MOST;
+    default:
+        return TEAM_MMA_INPUTS;
+    }
+}
+
 static void add_kind(struct source *s, const struct gpu_format *format)
 {
     const struct kind_info *info = kind_info(format->kind);
@@ -81,9 +104,10 @@ static void add_kind(struct source *s, const struct gpu_format *format)
     else
         snprintf(name, sizeof name, "%s", info->name);
     snprintf(s->options + n, sizeof s->options - n,
-             " -DKIND=%u -DKIND_IS_%s -DBLOCK_INPUTS=%u -DBLOCK_BYTES=%u -DPIECES=%d -DSCALE_TYPE=%u -DUSES=%u",
+             " -DKIND=%u -DKIND_IS_%s -DBLOCK_INPUTS=%u -DBLOCK_BYTES=%u -DPIECES=%d -DSCALE_TYPE=%u -DUSES=%u"
+             " -DAT_HAND=%u",
              format->kind, name, info->block_inputs, info->block_bytes, info->by_pieces, format->scale_type,
-             format->uses);
+             format->uses, source_inputs_at_hand(format->kind));
 }
 
 // What a kind's text is told of it.

@@ -20,7 +20,7 @@ struct source {
     uint32_t uses;  // of a kind's matrices; 0: all ops
     uint32_t parts; // as the wish's
     char *made;     // the text, if it was made for it
-    char options[320];
+    char options[340];
 };
 
 // False: no memory. Else source_release is to be called.
@@ -34,6 +34,10 @@ bool wish_is_kept(const gpu *g, const struct wish *wish);
 // 1 where it is built whole.
 enum { MOST_PARTS = 16 };
 unsigned source_divide(const gpu *g, const struct wish *wish, uint32_t mixers, struct wish parts[MOST_PARTS]);
+
+// Inputs of one row that a group of tensor cores keeps at hand, as a kind's text is told: what 48 KB leave beside
+// blocks on their way and grids.
+uint32_t source_inputs_at_hand(uint32_t kind);
 
 // The text of a token's kernels for these kinds, to be freed (NULL: no memory).
 char *source_token_text(uint64_t kinds);

@@ -26,7 +26,8 @@ struct tiling {
 #define TEAM_MMA_MOST        128  // rows that a group computes at most, tile by tile
 #define TEAM_ROW_WARPS(in)   ((in) <= 256 ? 1u : (in) <= 512 ? 2u : 4u) // its warps that have parts of a row of so many inputs
 #define TEAM_MMA_INPUTS      8192 // and inputs that it keeps at hand
-#define TEAM_SPAN_INPUTS     4096 // the same of kinds whose blocks it copies
+#define TEAM_SPAN_INPUTS     4096 // the same of kinds whose blocks it copies,
+#define TEAM_SPAN_MOST       7168 // and of those whose blocks and grids leave room for V3's rows
 #define Q_WORDS              16   // GPU: words of a row of kv_b's keys that a group computes
 #define Q_PARTS              16   // GPU: work-items that share the rows
 #define Q_FLIGHT             8    // GPU: rows that each loads at once

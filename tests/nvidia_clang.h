@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "kernels/kinds.h"
+#include "kernels/source.h"
 
 extern const char kernels_text[], kind_text[]; // by embed.sh
 extern const size_t kernels_text_bytes, kind_text_bytes;
@@ -59,8 +60,9 @@ static inline bool nvidia_kind_options(uint32_t kind, char options[256])
     else
         snprintf(name, sizeof name, "%s", info->name);
     snprintf(options, 256,
-             "-DKIND=%u -DKIND_IS_%s -DBLOCK_INPUTS=%u -DBLOCK_BYTES=%u -DPIECES=%d -DSCALE_TYPE=1 -DUSES=31", kind,
-             name, info->block_inputs, info->block_bytes, info->by_pieces);
+             "-DKIND=%u -DKIND_IS_%s -DBLOCK_INPUTS=%u -DBLOCK_BYTES=%u -DPIECES=%d -DSCALE_TYPE=1 -DUSES=31"
+             " -DAT_HAND=%u",
+             kind, name, info->block_inputs, info->block_bytes, info->by_pieces, source_inputs_at_hand(kind));
     return true;
 }
 

@@ -276,7 +276,7 @@ static int check_product(struct rig *rig, const struct known *k, const uint32_t 
 
 static void products_are_near(struct harness *t)
 {
-    static const uint32_t sizes[][3] = {{1, 256, 1}, {1, 4864, 35}, {1, 512, 131},
+    static const uint32_t sizes[][3] = {{1, 256, 1}, {1, 7424, 35}, {1, 512, 131},
                                         {5, 256, 9}, {19, 768, 33}, {70, 512, 65}};
     static const uint32_t large[][3] = {{1, 8704, 19},
                                         {1, 256, 17000}}; // of several chunks, and for groups of many rows
