@@ -30,7 +30,12 @@
 
 #ifdef SPANS
 #define SPAN_ODD (BLOCK_BYTES % 4 != 0) // blocks begin at even places
-#define SPAN_QUADS ((BLOCK_BYTES + (SPAN_ODD ? 14 : BLOCK_BYTES % 16 ? 12 : 0) + 15) / 16)
+#ifdef KIND_IS_IQ4_XS
+#define SPAN_BEFORE 8 // as op_holds_matrix knows
+#else
+#define SPAN_BEFORE (SPAN_ODD ? 14 : BLOCK_BYTES % 16 ? 12 : 0) // bytes of its first 16 that are others', at most
+#endif
+#define SPAN_QUADS ((BLOCK_BYTES + SPAN_BEFORE + 15) / 16)
 
 // Where a block begins: its first word, or the one that its first bytes are the upper half of.
 struct span {

@@ -105,14 +105,10 @@ INLINE void stage_load(__global const float *row, uint base, uint n_fours, float
     }
 }
 
-// Where few fours come at once the norm's weight comes beside them, else behind: together they are too many registers.
+// The norm's weight comes behind the fours: together they are too many registers.
 INLINE void stage_fetch(const struct stage_source *from, uint base, uint n_fours, float4 *v)
 {
-    const bool beside = STAGE_FOURS <= 2;
-    float4 w[STAGE_FOURS];
     stage_load(from->x, base, n_fours, v);
-    if (beside && from->weight)
-        stage_load(from->weight, base, n_fours, w);
     UNROLL
     for (uint k = 0; k < STAGE_FOURS; k++)
         v[k] *= from->scale;
@@ -121,7 +117,7 @@ INLINE void stage_fetch(const struct stage_source *from, uint base, uint n_fours
     uint i = base + get_local_id(0);
     UNROLL
     for (uint k = 0; k < STAGE_FOURS; k++) {
-        float4 own = beside ? w[k] : vload4(min(i + k * STAGE_ITEMS, n_fours - 1), from->weight);
+        float4 own = vload4(min(i + k * STAGE_ITEMS, n_fours - 1), from->weight);
         v[k] = (from->plus_one ? 1.0f + own : own) * v[k];
     }
 }

@@ -26,9 +26,15 @@ bool op_holds_rows(const gpu_buf *buf, uint64_t n_rows, uint64_t stride, uint64_
            (n_rows == 1 || (stride >= width && n_rows - 1 <= (floats - first) / stride));
 }
 
+// Tensor cores copy blocks by 16 bytes and have room for what lies before one in its first 16: of IQ4_XS for 8.
+static uint32_t least_alignment(uint32_t kind)
+{
+    return kind == KIND_IQ4_XS ? 8 : 4;
+}
+
 bool op_holds_matrix(const gpu_buf *buf, const struct args_matrix *m)
 {
-    if (!matrix_is_shaped(m) || m->weight % 4)
+    if (!matrix_is_shaped(m) || m->weight % least_alignment(m->kind))
         return false;
     uint64_t rows = m->out_dim, scales = matrix_scale_bytes(m), biases = matrix_bias_bytes(m);
     return op_holds(buf, m->weight, rows * matrix_row_bytes(m)) &&

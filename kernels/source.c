@@ -77,12 +77,12 @@ uint32_t source_inputs_at_hand(uint32_t kind)
     switch (kind) {
     case KIND_Q6_K:
         return TEAM_SPAN_INPUTS * 3 / 4;
-    case KIND_IQ4_XS:
     case KIND_IQ2_S:
     case KIND_IQ3_S:
         return TEAM_SPAN_INPUTS;
     case KIND_Q2_K:
     case KIND_Q3_K:
+    case KIND_IQ4_XS:
     case KIND_IQ1_S:
     case KIND_IQ1_M:
     case KIND_IQ2_XXS:

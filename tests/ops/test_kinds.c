@@ -179,15 +179,16 @@ static struct test_matrices build(const struct known *k, uint32_t out_dim, uint3
     struct args_matrix shape = k->m;
     shape.in_dim = in_dim;
     shape.out_dim = out_dim;
-    struct test_matrices m = {.size = 4};
+    const uint64_t step = k->m.kind == KIND_IQ4_XS ? 8 : 4; // matrices lie at multiples of it
+    struct test_matrices m = {.size = step};
     uint64_t known_row = matrix_row_bytes(&k->m), known_scales = matrix_scale_bytes(&k->m);
     uint32_t unit = info->block_inputs == 1 ? 2 : info->block_bytes; // bytes that go together
     uint32_t width = info->scales == SCALES_BYTES ? 1 : shape.scale_type == SCALE_F32 ? 4 : 2;
-    m.bytes = must(malloc(4 + n * (matrix_bytes(&shape) + 16)));
+    m.bytes = must(malloc(step + n * (matrix_bytes(&shape) + 24)));
     for (unsigned i = 0; i < n; i++) {
         m.at[i] = shape;
-        m.at[i].weight = m.size;
-        m.at[i].scales = (m.size + out_dim * matrix_row_bytes(&shape) + 3) / 4 * 4;
+        m.at[i].weight = (m.size + step - 1) / step * step;
+        m.at[i].scales = (m.at[i].weight + out_dim * matrix_row_bytes(&shape) + 3) / 4 * 4;
         m.at[i].biases = (m.at[i].scales + out_dim * matrix_scale_bytes(&shape) + 3) / 4 * 4;
         m.size = (m.at[i].biases + out_dim * matrix_bias_bytes(&shape) + matrix_factor_bytes(&shape) + 3) / 4 * 4;
         memcpy(m.bytes + m.at[i].biases, k->bytes + k->m.biases, matrix_factor_bytes(&shape));
