@@ -247,6 +247,8 @@ enum prompt_key bindings_find(const char *bytes, size_t length)
         return PROMPT_KEY_NONE;
     if (type == ISKMAP)
         return PROMPT_KEY_BEGINS;
+    if (type == ISFUNC && bound == key_editor)
+        return PROMPT_KEY_EDITOR;
     for (size_t i = 0; i < N_KEYS && type == ISFUNC; i++)
         if (bound == keys[i].does)
             return keys[i].in_lines ? PROMPT_KEY_DRAFT : PROMPT_KEY_SCREEN;

@@ -91,7 +91,8 @@ enum prompt_key {
     PROMPT_KEY_NONE,   // nobody's
     PROMPT_KEY_BEGINS, // a key that has more
     PROMPT_KEY_SCREEN,
-    PROMPT_KEY_DRAFT, // readline's own, and ours that edit
+    PROMPT_KEY_EDITOR, // the screen's that takes the draft
+    PROMPT_KEY_DRAFT,  // readline's own, and ours that edit
 };
 enum prompt_key prompt_find_key(const char *bytes, size_t length);
 bool prompt_awaits_character(void);      // that belongs to the key before it, whatever it is

@@ -360,6 +360,23 @@ static bool is_key(const struct input_item *item, const char *key)
     return item->length == strlen(key) && memcmp(item->bytes, key, item->length) == 0;
 }
 
+enum { TYPED_MS = 1000, TYPED_MOST = 4096 };
+
+static void forget_typed(struct tui *tui)
+{
+    tui->typed.text.length = 0;
+    tui->typed.message = false;
+}
+
+static void give_typed(struct tui *tui)
+{
+    close_page(tui);
+    prompt_set_vi_command(false);
+    prompt_insert(tui->typed.text.data, tui->typed.text.length);
+    forget_typed(tui);
+    tui_notice(tui, "page closed: what was typed on it is in the draft");
+}
+
 // Of the keys that a page has no use for itself, the screen's do there what they do elsewhere. readline's would change
 // the draft, which nobody looks at, or send it.
 static void other_key(struct tui *tui, const struct input_item *item)
@@ -375,7 +392,9 @@ static void other_key(struct tui *tui, const struct input_item *item)
         key = prompt_find_key(whole, length);
     }
     tui->begun.length = 0;
-    if (key == PROMPT_KEY_SCREEN) {
+    if (key == PROMPT_KEY_EDITOR && tui->typed.message)
+        give_typed(tui);
+    if (key == PROMPT_KEY_SCREEN || key == PROMPT_KEY_EDITOR) {
         prompt_type(whole, length);
     } else if (key == PROMPT_KEY_BEGINS && length <= sizeof tui->begun.bytes) {
         memcpy(tui->begun.bytes, whole, length);
@@ -440,23 +459,6 @@ static bool page_key(struct tui *tui, const struct input_item *item)
 
 // ---- a message that is typed on a page, by who has not looked up ----
 
-enum { TYPED_MS = 1000, TYPED_MOST = 4096 };
-
-static void forget_typed(struct tui *tui)
-{
-    tui->typed.text.length = 0;
-    tui->typed.message = false;
-}
-
-static void give_typed(struct tui *tui)
-{
-    close_page(tui);
-    prompt_set_vi_command(false);
-    prompt_insert(tui->typed.text.data, tui->typed.text.length);
-    forget_typed(tui);
-    tui_notice(tui, "page closed: what was typed on it is in the draft");
-}
-
 static bool is_of_page(const struct tui *tui)
 {
     return tui->help_open && tui->mode != MODE_SEARCH && !tui->burst.of_line && !prompt_is_within_key();
@@ -485,12 +487,12 @@ static bool typed_key(struct tui *tui, const struct input_item *item)
     bool edits = !letter && !own && prompt_find_key(item->bytes, item->length) == PROMPT_KEY_DRAFT;
     bool ends = letter ? strchr("qQ/?", item->bytes[0]) || tui->typed.text.length >= TYPED_MOST
                        : edits || is_key(item, "\r") || is_key(item, "\n");
-    bool kept = letter ? bytes_append(&tui->typed.text, item->bytes, item->length) : own;
+    bool kept = letter ? bytes_append(&tui->typed.text, item->bytes, item->length) : !edits;
     if (message && ends) {
         give_typed(tui);
         return !edits;
     }
-    tui->typed.message = message || !own;
+    tui->typed.message = message || (letter && !own);
     if (!kept || ends)
         forget_typed(tui);
     return false;

@@ -1906,6 +1906,10 @@ def test_a_message_that_is_typed_on_a_page_is_whole():
         s.keys(typed, over(draft))
         expect("queued" not in s.text(), s.text())
         s.keys("\x15" * 3 + "\x0b" + "\x7f" * 3, over("\n>"))
+    s.keys("/stats\r", "stats; q closes")
+    time.sleep(0.15)
+    s.keys("Mr \x1bsXq", over("> Mr Xq"))  # figures go on below the page
+    s.keys("\x15" + "\x1bs" * 3, over("\n>"))
     s.keys("half ", "> half")  # it goes where it would without the page
     s.keys("\x1bOP", "help; q closes")
     s.keys("/the \r", "match 1 of")
@@ -2021,6 +2025,9 @@ def test_the_editor_and_standard_error():
     s.keys("\x18\x05", "from the editor")
     s.keys("\r", "you \u203a typed and")
     s.until(IDLE)
+    s.keys("\x1bOP", "help; q closes")
+    s.keys("on a page \x18\x05", lambda t: "> on a page from the editor" in t.text() and "q closes" not in t.text())
+    s.keys("\x15\x15", "\n>")
     for keys, seen in (("typed and ", "typed and"), ("\x1b", "(cmd)> typed and"), ("v", "from the editor")):
         vi.keys(keys, seen)  # as bash has it
     vi.keys("\x03", lambda t: "from the editor" not in t.text())
