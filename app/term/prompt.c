@@ -147,6 +147,24 @@ static bool set_hooks(void)
     return true;
 }
 
+// Where readline scrolls the line along one row, with a label that has bytes of no width (its colours), it goes round
+// for ever on a screen about as wide as them.
+static void keep_label_plain(void)
+{
+    const char *up = rl_get_termcap("up"), *sideways = rl_variable_value("horizontal-scroll-mode");
+    if (up && *up && !(sideways && strcmp(sideways, "on") == 0))
+        return;
+    char *to = prompt.label;
+    bool apart = false;
+    for (const char *from = prompt.label; *from; from++) {
+        if (*from == RL_PROMPT_START_IGNORE || *from == RL_PROMPT_END_IGNORE)
+            apart = *from == RL_PROMPT_START_IGNORE;
+        else if (!apart)
+            *to++ = *from;
+    }
+    *to = 0;
+}
+
 bool prompt_open(const struct prompt_face *face)
 {
     prompt.face = *face;
@@ -172,6 +190,7 @@ bool prompt_open(const struct prompt_face *face)
     if (draws())
         rl_variable_bind("show-all-if-ambiguous", "on"); // the window is in nobody's way; an inputrc may say otherwise
     inputrc_initialize();
+    keep_label_plain();
     bounds_keep_screen();
     bindings_read(&prompt.bindings);
     const char *pastes = rl_variable_value("enable-bracketed-paste");

@@ -1288,6 +1288,21 @@ def test_a_long_draft_on_one_row():
     leave(t)
 
 
+def test_a_line_that_scrolls_sideways():
+    """readline goes round for ever there, if the label has colours and the screen is about as wide as their bytes."""
+    rc = os.path.join(SCRATCH, "sideways")
+    with open(rc, "w") as out:
+        out.write("set horizontal-scroll-mode on\n")
+    for env in (environment(TERM="no-such-terminal"), environment(TERM="xterm", INPUTRC=rc)):
+        for columns in (18, 19, 20, 21):
+            t = chat(ECHO, columns=columns, env=env)
+            t.send("hello there my friend how are you\x0c")
+            t.wait("are you")
+            t.send("?\r")
+            t.wait("Assistant:", "you?", "You:")
+            leave(t)
+
+
 def test_drafts_on_dumb_terminals():
     for size in (900, 1010, 1024, 1600):  # near what readline's lines begin with: for the sanitizers
         t = chat(ECHO, columns=100, env=environment(TERM="dumb"))
