@@ -378,7 +378,7 @@ static uint64_t median(const struct steps *steps, int interval, uint64_t *room)
             room[n++] = interval < MOE_INTERVALS ? step->ns[interval] : step->total_ns;
     }
     qsort(room, n, sizeof *room, compare);
-    return room[n / 2];
+    return n % 2 ? room[n / 2] : (room[n / 2 - 1] + room[n / 2]) / 2;
 }
 
 static void find_slowest(const struct steps *steps, uint32_t slowest[STEPS_SLOWEST])

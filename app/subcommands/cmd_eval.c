@@ -225,6 +225,10 @@ static bool open_outputs(struct eval *eval)
                options->asked.logits);
         return false;
     }
+    if (options->asked.logits && is_same(options->asked.logits, options->model.trace)) { // which is there by now
+        report("%s: is the trace's, too; name another file for --logits", options->asked.logits);
+        return false;
+    }
     if (options->asked.logits && (code = create_output(&eval->logits, options->asked.logits))) {
         if (!interrupted()) // else while it waited for a pipe's reader
             report("%s: %s", options->asked.logits, strerror(code));

@@ -781,6 +781,8 @@ def test_what_is_read_is_not_written_over():
             same(run(answer[:-1] + ["1", option, os.path.join(folder, option + "-nothing")]).returncode, 0)
     for _ in range(2):
         same(run(scores + ["--logits", os.path.join(folder, "logits")]).returncode, 0)
+    both = os.path.join(folder, "both")
+    refused(run(scores + ["--logits", both, "--trace", both]), 1, "is the trace's, too; name another file for --logits")
 
 
 def test_a_config_that_is_a_pipe_holds_nothing_up():

@@ -408,6 +408,10 @@ static void a_turn_sums_itself_up(struct harness *t)
     CHECK(t,
           usual.tokens == 9 && usual.total_ns == 5000 && usual.ns[MOE_ON_DISK] == 5000 && usual.ns[MOE_ON_HEAD] == 1);
     CHECK(t, slowest[0] == 4 && slowest[1] == 6 && slowest[2] == 7 && !usual.shared_out);
+    steps.n_tokens--;
+    steps_usual(&steps, &usual, slowest);
+    CHECK(t, usual.tokens == 8 && usual.total_ns == 5500 && usual.ns[MOE_ON_DISK] == 5500); // between 5 and 6
+    steps.n_tokens++;
     steps.tokens[steps.n_tokens - 1].step->shared_out = true;
     steps_usual(&steps, &usual, slowest);
     CHECK(t, usual.shared_out);
