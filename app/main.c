@@ -20,6 +20,7 @@
 #include "app/term/plain.h"
 #include "app/util/output.h"
 #include "app/util/report.h"
+#include "app/term/term.h"
 #include "app/term/tui_face.h"
 
 #ifndef MOECHAT_VERSION
@@ -69,6 +70,8 @@ static int chat(const struct options *options)
     int status = terminal && !refusal ? tui_chat(options) : -1;
     if (status >= 0)
         return status;
+    if (terminal && !refusal && !term_is_dumb() && !term_is_described())
+        refusal = "this system has no description (terminfo) of what TERM names; TERM=xterm-256color may do";
     if (terminal)
         printf("Plain lines: %s.\n", refusal ? refusal : "this terminal cannot move its cursor");
     return plain_chat(options);

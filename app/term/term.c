@@ -533,6 +533,16 @@ bool term_is_dumb(void)
     return !name || !*name || strcmp(name, "dumb") == 0;
 }
 
+bool term_is_described(void)
+{
+    char *name = getenv("TERM");
+    int error;
+    if (!name || setupterm(name, STDOUT_FILENO, &error) != OK)
+        return false;
+    del_curterm(cur_term);
+    return true;
+}
+
 bool term_places_cursor(void)
 {
     char *name = getenv("TERM");

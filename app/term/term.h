@@ -80,6 +80,7 @@ int term_columns(void);       // of standard output, 80 when it is no terminal o
 uint64_t term_clock_ms(void); // that keys and frames go by
 bool term_is_dumb(void);      // TERM is unset, empty or "dumb"
 // False: this terminal has no addressable cursor, or none at all is known by its name.
+bool term_is_described(void); // by terminfo
 bool term_places_cursor(void);
 // Whether standard output is to be coloured, COLOR_AUTO: on a terminal that is not dumb, unless
 // NO_COLOR is set.

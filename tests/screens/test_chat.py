@@ -1301,6 +1301,9 @@ def test_a_line_that_scrolls_sideways():
             t.send("?\r")
             t.wait("Assistant:", "you?", "You:")
             leave(t)
+    t = Terminal(script(ECHO), columns=200, env=environment(TERM="no-such-terminal"))
+    t.wait("Plain lines: this system has no description (terminfo) of what TERM names; TERM=xterm-256color may do.", "You:")
+    leave(t)
 
 
 def test_drafts_on_dumb_terminals():
