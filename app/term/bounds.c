@@ -11,18 +11,38 @@
 
 #include "app/term/term.h"
 
+static int within(int size, int least)
+{
+    return size < least ? least : size > TERM_MOST_CELLS ? TERM_MOST_CELLS : size;
+}
+
 // readline 8.2 reads behind its line where columns are 32767 or 65535, and where a line of some 1000 bytes stands on a
-// screen of one row; where the terminal does not wrap lines it takes a column off, and divides by those that are left.
-void bounds_keep_screen(void)
+// screen of one row. Where it scrolls along one row, it divides by a third of its columns; where the terminal does not
+// wrap lines it takes one off before. What it has learned is looked at, not the window: that may have another size by
+// now, says 0 for what it does not know (then COLUMNS and LINES count, or the terminal's description), and need not be
+// the one that is written to.
+static void keep_screen(void)
 {
     enum { LEAST_ROWS = 2, LEAST_COLUMNS = 4 };
-    int rows, columns;
-    if (!term_size(&rows, &columns))
-        return;
-    int kept_rows = rows < LEAST_ROWS ? LEAST_ROWS : rows > TERM_MOST_CELLS ? TERM_MOST_CELLS : rows;
-    int kept_columns = columns < LEAST_COLUMNS ? LEAST_COLUMNS : columns > TERM_MOST_CELLS ? TERM_MOST_CELLS : columns;
-    if (kept_rows != rows || kept_columns != columns)
-        rl_set_screen_size(kept_rows, kept_columns);
+    int rows, columns, window_rows, window_columns;
+    rl_get_screen_size(&rows, &columns);
+    if (term_size(&window_rows, &window_columns) && window_columns == 1)
+        columns = 1; // which readline takes for none, and then for 80
+    int kept_rows = within(rows, LEAST_ROWS), kept_columns = within(columns, LEAST_COLUMNS);
+    if (kept_rows != rows)
+        rl_set_screen_size(kept_rows, 0); // 0: as they are
+    if (kept_columns != columns)
+        rl_set_screen_size(0, kept_columns);
+}
+
+bool bounds_ask_size(void)
+{
+    int rows, columns, new_rows, new_columns;
+    rl_get_screen_size(&rows, &columns);
+    rl_reset_screen_size();
+    keep_screen();
+    rl_get_screen_size(&new_rows, &new_columns);
+    return new_rows != rows || new_columns != columns;
 }
 
 static void forget_line(char *line)

@@ -4,7 +4,11 @@
 #ifndef MOECHAT_APP_TERM_BOUNDS_H
 #define MOECHAT_APP_TERM_BOUNDS_H
 
-void bounds_keep_screen(void);        // whenever readline has asked for its size
+#include <stdbool.h>
+
+// Has readline ask for the size of its screen, and corrects what it does not survive: the only way in which it may ask,
+// as rl_resize_terminal draws before anybody can correct that. True: it is another size than before.
+bool bounds_ask_size(void);
 void bounds_grow_lines(void);         // once, before readline draws
 void bounds_end_with_character(void); // before a key of vi's command mode
 

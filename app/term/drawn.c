@@ -49,14 +49,14 @@ static bool is_drawn_as_it_is(const char *line, size_t length)
     return true;
 }
 
-void drawn_by(void (*draw)(void))
+void drawn_line(void)
 {
     enum { MOST = 3 }; // bytes of what is shown, for one of the line
     char *line = rl_line_buffer;
     size_t length = (size_t)rl_end, n = 0;
     int end = rl_end, point = rl_point, mark = rl_mark;
     if (MB_CUR_MAX == 1 || is_drawn_as_it_is(line, length)) { // else readline shows octal numbers
-        draw();
+        rl_redisplay();
         return;
     }
     char *drawn = malloc(MOST * length + 1);
@@ -72,15 +72,10 @@ void drawn_by(void (*draw)(void))
     drawn[n] = 0;
     rl_line_buffer = drawn;
     rl_end = (int)n;
-    draw();
+    rl_redisplay();
     rl_line_buffer = line;
     rl_end = end;
     rl_point = point;
     rl_mark = mark;
     free(drawn);
-}
-
-void drawn_line(void)
-{
-    drawn_by(rl_redisplay);
 }

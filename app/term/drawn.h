@@ -7,7 +7,5 @@
 // hides text is drawn in its visible form (sanitize.h). The line itself stays as it is. What belongs to an emoji is
 // left to the terminal.
 void drawn_line(void);
-// The same where something else of readline draws, with rl_redisplay.
-void drawn_by(void (*draw)(void));
 
 #endif

@@ -66,7 +66,7 @@ static void draw_as_ever(void)
 void prompt_draw(void)
 {
     draw_as_ever();
-    if (prompt.undrawn && prompt.shown)
+    if (prompt.undrawn && prompt.shown && !draws())
         drawn_line();
     prompt.undrawn = false;
 }
@@ -191,7 +191,7 @@ bool prompt_open(const struct prompt_face *face)
         rl_variable_bind("show-all-if-ambiguous", "on"); // the window is in nobody's way; an inputrc may say otherwise
     inputrc_initialize();
     keep_label_plain();
-    bounds_keep_screen();
+    bounds_ask_size();
     bindings_read(&prompt.bindings);
     const char *pastes = rl_variable_value("enable-bracketed-paste");
     draw_as_ever();
@@ -353,8 +353,7 @@ int prompt_edit(char *path, size_t size)
 void prompt_show(const char *draft)
 {
     prompt.shown = true;
-    rl_reset_screen_size(); // it may have changed while nothing was shown
-    bounds_keep_screen();
+    bounds_ask_size();     // it may have changed while nothing was shown
     rl_tty_set_echoing(1); // else readline takes it from the settings that its own preparation would have read
     rl_callback_handler_install(prompt.label, on_line);
     if (*draft) {
@@ -473,14 +472,16 @@ void prompt_refresh(void)
     rl_forced_update_display();
 }
 
+// As rl_resize_terminal does it, but for a size that readline survives.
 void prompt_resize(void)
 {
-    rl_voidfunc_t *redisplay = rl_redisplay_function;
-    if (!draws())
-        rl_redisplay_function = rl_redisplay; // else readline does not clear its line before
-    drawn_by(rl_resize_terminal);
-    rl_redisplay_function = redisplay;
-    bounds_keep_screen();
+    if (!bounds_ask_size() || draws())
+        return;
+    rl_clear_visible_line();
+    if (rl_display_prompt == rl_prompt) // a search's or a count's is wrapped anew with its next key
+        rl_expand_prompt(rl_prompt);
+    draw_as_ever();
+    rl_forced_update_display();
 }
 
 // ---- For a face that draws ----

@@ -1356,6 +1356,90 @@ def test_a_resize_keeps_the_draft():
     leave(t)
 
 
+def window(fd, columns, rows):
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def test_a_long_draft_in_the_smallest_windows():
+    for terminal in ("xterm", "dumb"):
+        for inputrc in ("", "set editing-mode vi\n", "set horizontal-scroll-mode on\n"):
+            rc = os.path.join(SCRATCH, "smallest-inputrc")
+            with open(rc, "w") as out:
+                out.write(inputrc)
+            t = Terminal(["--plain"] + script(ECHO), env=environment(TERM=terminal, INPUTRC=rc), columns=1, rows=1)
+            t.wait("help.")
+            t.send("begin " + "\u65e5 " * 100 + "x" * 300)
+            typed = "x" * 300
+            for size in list(range(9)) + list(range(9, -1, -1)):
+                window(t.slave, *((size % 3 + 1, size // 3 + 1) if size < 9 else (80, 24)))
+                t.process.send_signal(signal.SIGWINCH)
+                t.read(0.02)
+                t.send("ab")
+                typed += "ab"
+                t.read(0.02)
+                if "vi" in inputrc:
+                    t.send("\x1b")
+                    t.read(0.05)
+                    t.send("0\x12\x07$a")  # to the beginning and back
+                else:
+                    t.send("\x01\x12be\x07\x05")
+                t.read(0.02)
+            t.process.send_signal(signal.SIGTSTP)
+            t.read(0.1)
+            window(t.slave, 2, 1)
+            t.process.send_signal(signal.SIGCONT)
+            t.send("c")
+            t.read(0.1)
+            window(t.slave, 500, 24)
+            t.process.send_signal(signal.SIGWINCH)
+            t.send("\r")
+            t.wait("Assistant:", typed + "c\r\n", "You:")
+            leave(t)
+
+
+def test_a_window_of_one_column_is_left_as_any_other():
+    t = chat(ECHO, rows=5)
+    t.send("some draft")
+    t.wait("some draft")
+    for columns, rows in ((1, 5), (80, 5)):
+        t.read(0.3)
+        seen = len(t.output)
+        window(t.slave, columns, rows)
+        t.process.send_signal(signal.SIGWINCH)
+        t.read(1)
+        expect(len(t.output) > seen, "drawn anew in %d columns" % columns)
+    t.send("\x15")
+    leave(t)
+
+
+def test_a_size_that_the_window_does_not_have():
+    """readline asks the terminal that is typed at, or the environment; a window that is being resized has another by the time that it is looked at."""
+    for columns, rows, changes in ((2, 24, {}), (2, 1, {}), (2, 0, {}), (3, 1, {}), (0, 0, {"COLUMNS": "2", "LINES": "1"})):
+        for terminal in ("xterm", "dumb"):
+            typed, keys = os.openpty()
+            window(keys, columns, rows)
+            rc = os.path.join(SCRATCH, "along-one-row")
+            with open(rc, "w") as out:
+                out.write("set horizontal-scroll-mode on\n")
+            t = Terminal(["--plain"] + script(ECHO), env=environment(TERM=terminal, INPUTRC=rc, **changes), stdin=keys)
+            t.wait("for help.")
+            os.write(typed, b"some words of a draft")
+            t.read(0.1)
+            os.write(typed, b"\x01")
+            t.read(0.1)
+            window(keys, 2, 3)
+            t.process.send_signal(signal.SIGWINCH)
+            os.write(typed, b"\x05 more\x01\x05")
+            t.read(0.1)
+            os.write(typed, b"\r")
+            t.wait("Assistant:", "words of a draft more\r\n")
+            t.read(0.1)
+            os.write(typed, b"\x04")
+            same(t.finish(), 0)
+            os.close(typed)
+            os.close(keys)
+
+
 def test_signals_do_not_cut_what_is_written():
     t = chat("turn\n" + "text lots of words to write out again and again\n" * 400 + "text the end.\nturn\necho\n")
     t.send("go\r")

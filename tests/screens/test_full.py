@@ -2088,6 +2088,27 @@ def test_the_row_says_no_place_where_a_resize_shows_all():
     leave(s)
 
 
+def test_a_long_draft_in_the_smallest_windows():
+    for start in ((1, 1), (80, 24)):
+        s = Screen(["--no-session"] + script(ECHO_TURN), columns=start[0], rows=start[1])
+        s.until(lambda t: len(t.output) > 0)
+        s.resize(80, 24)
+        s.until("idle")
+        s.keys("\x1b[200~begin \u65e5\u672c\rwith a line\x1b[201~" + "x" * 200, "xx")
+        typed = "x" * 200
+        for size in list(range(9)) + list(range(9, -1, -1)):
+            s.resize(*((size % 3 + 1, size // 3 + 1) if size < 9 else (80, 24)))
+            s.read(0.03)
+            s.send("ab\x01\x12be\x07\x05\t\x7f")
+            typed += "ab"
+            s.read(0.03)
+        s.resize(400, 24)
+        s.until(typed)
+        s.send("\r")
+        s.until(lambda t: t.text().count(typed) == 2)
+        leave(s)
+
+
 def test_a_resize_storm():
     s = chat(STORY)
     answered(s)
