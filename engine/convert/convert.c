@@ -795,7 +795,7 @@ int moe_convert(const char *source, const char *target, const struct moe_convert
     if (code)
         return code;
     if (c.source.kind == PACKAGE)
-        code = moe_fail(err, MOE_BAD_ARGUMENT, "%.300s is already a package", source);
+        code = moe_fail(err, MOE_BAD_ARGUMENT, "%.300s is already a package, which opens as it is", source);
     else if (c.source.kind == GGUF_FILES && (options->expert_bits || options->resident_bits))
         code =
             moe_fail(err, MOE_BAD_ARGUMENT,
