@@ -361,6 +361,7 @@ struct moe_cache_plan {
     uint64_t row_bytes;  // of a token's rows, all layers
     uint32_t context;    // tokens that there is room for: as asked, or what fits (moechat(1)); allocated in use
     bool context_chosen; // nobody asked
+    bool foreseen;       // before the weights are there: about right, and nothing is known of their disk
 };
 struct moe_cache_plan moe_model_cache(const moe_model *model);
 // Where an expert is; the better tier is the larger. A device that shares the host's memory has no MOE_TIER_HOST.
@@ -370,9 +371,16 @@ enum moe_tier { MOE_TIER_DISK, MOE_TIER_HOST, MOE_TIER_DEVICE, MOE_TIERS };
 // function.
 void moe_model_tiers(const moe_model *model, uint8_t *tiers);
 // What they would be, were the model opened in host memory with these options: no weights are read and no device is
-// needed, but the disk is measured.
+// needed, but the disk is measured. Of a folder that must be converted: of the package that convert would make,
+// foreseen.
 int moe_plan(const char *directory, const struct moe_model_options *options, struct moe_cache_plan *plan,
              struct moe_err *err);
+// The same of what moe_foresee tells of: foreseen. Refuses what moe_plan would, as far as sizes that are about right
+// say.
+int moe_plan_foreseen(const char *path, const struct moe_model_options *options, struct moe_cache_plan *plan,
+                      struct moe_err *err);
+// MOE_BAD_ARGUMENT: a context of so many tokens is over the model's limit.
+int moe_check_context(const struct moe_description *about, uint32_t context, struct moe_err *err);
 
 // A routing trace (moechat-trace(5)) replayed against caches of several sizes.
 enum { MOE_TRACE_LRU, MOE_TRACE_LFU, MOE_TRACE_OURS, MOE_TRACE_BELADY, MOE_TRACE_POLICIES, MOE_TRACE_ROWS = 12 };

@@ -124,7 +124,10 @@ void figures_json_plan(struct json_out *out, const struct moe_cache_plan *plan)
         json_out_whole(out, "state_bytes", plan->state_bytes);
         json_out_whole(out, "snapshot_bytes", plan->snapshot_bytes);
     }
-    json_out_string(out, "io", plan->direct ? "direct" : "buffered");
+    if (plan->foreseen)
+        json_out_null(out, "io");
+    else
+        json_out_string(out, "io", plan->direct ? "direct" : "buffered");
     json_out_string(out, "policy", figures_policy_name(plan));
     json_out_close(out, '}');
 }

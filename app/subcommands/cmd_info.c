@@ -31,8 +31,14 @@ struct figures {
     bool error;        // that is why run would not begin
 };
 
-static struct figures work_out(const struct moe_description *about, const char *directory,
-                               const struct options *options)
+// With defaults alone, a model that is not here yet may be too large for this machine: an answer, and no error.
+static bool asks_for_memory(const struct model_settings *model)
+{
+    return model->context || model->ring || model->expert_cache != MOE_CACHE_AUTO ||
+           model->host_cache != MOE_CACHE_AUTO;
+}
+
+static struct figures work_out(const struct moe_description *about, const char *path, const struct options *options)
 {
     struct figures figures = {
         .experts = (uint64_t)about->n_moe_layers * about->n_routed_experts,
@@ -40,12 +46,23 @@ static struct figures work_out(const struct moe_description *about, const char *
     };
     char *kernel_cache;
     struct moe_model_options model = model_settings_open(&options->model, &kernel_cache);
-    struct moe_err err = {.text = "needs moechat convert first"};
-    if (!about->runs || moe_plan(directory, &model, &figures.plan, &err))
+    struct moe_err err = {.text = ""};
+    int code = about->foreseen_bits > 0 ? moe_plan_foreseen(path, &model, &figures.plan, &err)
+                                        : moe_plan(path, &model, &figures.plan, &err);
+    if (code)
         snprintf(figures.refused, sizeof figures.refused, "%s", err.text);
-    figures.error = about->runs && *figures.refused;
+    figures.error = code && (about->runs || asks_for_memory(&options->model));
     free(kernel_cache);
     return figures;
+}
+
+// As run and chat would be, or will be once the weights are there.
+static int report_refusal(const struct figures *figures)
+{
+    if (!figures->error)
+        return STATUS_DONE;
+    report("%s", figures->refused);
+    return STATUS_MODEL;
 }
 
 // What the maker suggests, each as far as it is given; null: nothing.
@@ -218,7 +235,7 @@ static char *speed_words(char out[ROOM_SPEED_SIZE], const struct moe_description
     const struct moe_cache_plan *plan = &figures->plan;
     struct room_speed speed = {.cold_bytes = figures->cold_bytes};
     if (!*figures->refused) {
-        speed.here = true;
+        speed.here = !plan->foreseen;
         speed.cached = plan_cached(plan);
         speed.disk_bytes_per_s = (double)plan->disk_bytes_per_s;
         speed.disk_doubt = plan->disk_doubt;
@@ -230,14 +247,36 @@ static char *speed_words(char out[ROOM_SPEED_SIZE], const struct moe_description
     return room_here_speed(out, &speed);
 }
 
-// What a conversation takes; its line is not ended.
-static void print_conversation(const struct moe_description *about)
+// What the expert cache will be, or why there can be none.
+static void print_cache(const struct moe_description *about, const struct figures *figures)
 {
-    char a[FORMAT_SIZE], b[FORMAT_SIZE];
+    char words[PLAN_WORDS_SIZE];
+    if (figures->error)
+        printf("%-18s%s\n", "can't run", figures->refused);
+    else if (!about->runs && !about->foreseen_bits)
+        printf("%-18s%s\n", "expert cache", "needs moechat convert first");
+    else if (!*figures->refused)
+        printf("%-18s%s%s\n", "expert cache", figures->plan.foreseen ? "about " : "",
+               plan_without_speeds(words, sizeof words, &figures->plan));
+    if (!*figures->refused && *plan_warning(words, sizeof words, &figures->plan, false))
+        printf("%-18s%s\n", "", words);
+}
+
+// What a conversation takes, and how long it may be.
+static void print_conversation(const struct moe_description *about, const struct figures *figures)
+{
+    char a[FORMAT_SIZE], b[FORMAT_SIZE], words[PLAN_WORDS_SIZE];
     printf("%-18s%s a token in f32, %s in f16", "conversation", format_bytes(a, sizeof a, about->kv_row_bytes_f32),
            format_bytes(b, sizeof b, about->kv_row_bytes_f32 / 2));
     if (about->state_bytes)
         printf("; and %s of states, however long it is", format_bytes(a, sizeof a, about->state_bytes));
+    if (!*figures->refused) {
+        const struct moe_cache_plan *plan = &figures->plan;
+        struct context_figures context = {plan->context, about->max_position_embeddings, plan->row_bytes, 0, 0};
+        printf("; %s%s", plan->foreseen && plan->context_chosen ? "about " : "",
+               plan_context(words, sizeof words, &context));
+    }
+    fputc('\n', stdout);
 }
 
 static void print_memory(const struct moe_description *about, const struct figures *figures, uint64_t budget)
@@ -249,19 +288,10 @@ static void print_memory(const struct moe_description *about, const struct figur
     printf("%-18s%" PRIu64 " of %s%s, %s in total\n", "routed experts", figures->experts, differ ? "up to " : "",
            format_bytes(a, sizeof a, about->expert_bytes), format_bytes_up(b, sizeof b, about->all_experts_bytes));
     printf("%-18s%s with nothing cached\n", "a token reads", format_bytes_up(a, sizeof a, figures->cold_bytes));
-    char words[PLAN_WORDS_SIZE], speed[ROOM_SPEED_SIZE];
+    char speed[ROOM_SPEED_SIZE];
     printf("%-18s%s\n", "speed", speed_words(speed, about, figures, budget));
-    printf("%-18s%s\n", figures->error ? "can't run" : "expert cache",
-           *figures->refused ? figures->refused : plan_without_speeds(words, sizeof words, &figures->plan));
-    if (!*figures->refused && *plan_warning(words, sizeof words, &figures->plan, false))
-        printf("%-18s%s\n", "", words);
-    print_conversation(about);
-    if (!*figures->refused) {
-        const struct moe_cache_plan *plan = &figures->plan;
-        struct context_figures context = {plan->context, about->max_position_embeddings, plan->row_bytes, 0, 0};
-        printf("; %s", plan_context(words, sizeof words, &context));
-    }
-    fputc('\n', stdout);
+    print_cache(about, figures);
+    print_conversation(about, figures);
 }
 
 // What the weights are stored as, by their use.
@@ -298,18 +328,21 @@ struct cmd_talk cmd_find_talk(struct moe_description *about, const char *directo
     return talk;
 }
 
-// Whether there is room for it here.
-static void print_here(const struct moe_description *about, uint64_t cold)
+// Whether there is room for it here, as the options want it.
+static void print_here(const struct moe_description *about, const struct figures *figures)
 {
     char a[FORMAT_SIZE], b[FORMAT_SIZE];
     struct room_here here = room_here_look();
-    struct room_needed needed = needed_by(about, cold);
+    struct room_needed needed = needed_by(about, figures->cold_bytes);
+    bool fits = room_here_in_memory(&here, &needed, MOE_CACHE_AUTO);
     printf("%-18s", "here");
     if (here.disk_known)
         printf("%s free on the disk of this folder: %s; ", format_bytes(a, sizeof a, here.disk),
                room_here_on_disk(&here, &needed) ? "it fits" : "it does not fit");
     printf("%s of memory: %s\n", format_bytes(b, sizeof b, here.memory),
-           room_here_in_memory(&here, &needed) ? "it runs" : "too little");
+           !fits               ? "too little"
+           : *figures->refused ? "it does not run with these options"
+                               : "it runs");
 }
 
 static bool is_json(const char *path)
@@ -337,9 +370,9 @@ static void print_foreseen(const struct moe_description *about, const struct fig
     printf("%-18sabout %s in memory for good, %s read for a token with nothing cached\n", "needs",
            format_bytes(a, sizeof a, about->resident_bytes), format_bytes(b, sizeof b, figures->cold_bytes));
     printf("%-18s%s\n", "speed", speed_words(speed, about, figures, options->model.expert_cache));
-    print_here(about, figures->cold_bytes);
-    print_conversation(about);
-    fputc('\n', stdout);
+    print_cache(about, figures);
+    print_here(about, figures);
+    print_conversation(about, figures);
     print_name("missing", is_json(path)                                         ? "its weights"
                           : why->cause == MOE_CAUSE_POINTER || !*about->missing ? why->text
                                                                                 : about->missing);
@@ -361,20 +394,20 @@ static bool foresee(struct moe_description *about, const char *path, const struc
                     int *status)
 {
     struct moe_err own = *err;
-    struct figures figures = {.refused = "its weights are not here"};
     if (err->cause == MOE_CAUSE_CONSUMED || moe_foresee(path, about, &own)) { // all of it was here once
         // A config.json was never a model's own file; and who lacks files need not get them to hear what else is wrong.
         if (is_json(path) || (err->code == MOE_NOT_FOUND && own.code != MOE_NOT_FOUND))
             *err = own;
         return false;
     }
-    figures.experts = (uint64_t)about->n_moe_layers * about->n_routed_experts;
-    figures.cold_bytes = about->all_experts_bytes / about->n_routed_experts * about->top_k;
-    *status = STATUS_DONE;
-    if (options->asked.json)
-        *status = print_json(about, &figures, path, false);
-    else
+    struct figures figures = work_out(about, path, options);
+    *status = report_refusal(&figures);
+    if (options->asked.json) {
+        int written = print_json(about, &figures, path, false);
+        *status = written ? written : *status;
+    } else {
         print_foreseen(about, &figures, path, options, err);
+    }
     return true;
 }
 
@@ -446,11 +479,7 @@ int cmd_info(const struct options *options)
     }
     struct figures figures = work_out(about, directory, options);
     struct cmd_talk talk = cmd_find_talk(about, directory);
-    status = STATUS_DONE;
-    if (figures.error) { // as run and chat would be
-        report("%s", figures.refused);
-        status = STATUS_MODEL;
-    }
+    status = report_refusal(&figures);
     if (options->asked.json) {
         int written = print_json(about, &figures, directory, options->asked.verify);
         status = written ? written : status;

@@ -33,14 +33,15 @@ struct offers {
     const struct options *options;
     struct moe_listing listing;
     struct room_here here;
-    struct offer *all; // [listing.n_models], the smallest first
+    uint64_t conversation; // what the --context takes that was asked for, where the shape is known by its config.json
+    struct offer *all;     // [listing.n_models], the smallest first
     const struct offer *best;
 };
 
-static struct room_needed needed_by(const struct offer *offer)
+static struct room_needed needed_by(const struct offers *offers, const struct offer *offer)
 {
     return (struct room_needed){.bytes = offer->needs.bytes,
-                                .resident_bytes = offer->needs.resident_bytes,
+                                .resident_bytes = offer->needs.resident_bytes + offers->conversation,
                                 .experts_bytes = offer->needs.experts_bytes,
                                 .cold_bytes = offer->needs.cold_bytes,
                                 .n_moe_layers = offer->model->shape.n_moe_layers};
@@ -78,9 +79,9 @@ static bool weigh(struct offers *offers, uint64_t budget)
         offer->known = moe_listed_needs(offer->model, &offer->needs);
         if (!offer->known)
             offer->needs.bytes = offer->model->bytes;
-        struct room_needed needed = needed_by(offer);
+        struct room_needed needed = needed_by(offers, offer);
         offer->disk = room_here_on_disk(&offers->here, &needed);
-        offer->memory = !offer->known || room_here_in_memory(&offers->here, &needed);
+        offer->memory = !offer->known || room_here_in_memory(&offers->here, &needed, budget);
         offer->cached = room_here_cached(&offers->here, &needed, budget);
     }
     qsort(offers->all, listing->n_models, sizeof *offers->all, by_size);
@@ -302,6 +303,12 @@ static void print_offers(const struct offers *offers)
     printf("%-18s%s free on the disk of this folder, %s of memory\n", "here",
            offers->here.disk_known ? format_bytes(disk, sizeof disk, offers->here.disk) : "unknown bytes",
            format_bytes(memory, sizeof memory, offers->here.memory));
+    if (offers->conversation)
+        printf("%-18s%s for its %" PRIu32 " tokens are set aside of it\n", "conversation",
+               format_bytes(memory, sizeof memory, offers->conversation), offers->options->model.context);
+    else if (offers->options->model.context)
+        puts("conversation      what its tokens take is not known by a list, nor counted; with the config.json after "
+             "--list FILE it is");
     print_table(offers);
     print_best(offers);
 }
@@ -356,6 +363,10 @@ static int print_json(const struct offers *offers)
     json_out_whole(&out, "bytes", listing->bytes);
     json_out_whole(&out, "disk_free_bytes", offers->here.disk);
     json_out_whole(&out, "memory_free_bytes", offers->here.memory);
+    if (offers->conversation)
+        json_out_whole(&out, "conversation_bytes", offers->conversation);
+    else if (offers->options->model.context)
+        json_out_null(&out, "conversation_bytes");
     json_out_open(&out, "models", '[');
     for (uint32_t i = 0; i < listing->n_models; i++)
         add_offer(&out, &offers->all[i]);
@@ -368,13 +379,16 @@ static int print_json(const struct offers *offers)
 
 // ----
 
-// All models are of the shape of one of which something is here. False: reported.
-static bool take_shape(struct moe_listing *listing, const char *path)
+// All models are of the shape of one of which something is here. False: reported, as a context that no such model
+// takes.
+static bool take_shape(struct offers *offers, const char *path)
 {
+    const struct model_settings *model = &offers->options->model;
+    struct moe_listing *listing = &offers->listing;
     struct moe_listed_shape shape = {0};
     struct moe_err err;
     struct moe_description *about = calloc(1, sizeof *about);
-    bool fine = about && moe_foresee(path, about, &err) == 0;
+    bool fine = about && moe_foresee(path, about, &err) == 0 && moe_check_context(about, model->context, &err) == 0;
     if (!fine)
         report("%s", about ? err.text : "no memory");
     if (fine) {
@@ -386,6 +400,9 @@ static bool take_shape(struct moe_listing *listing, const char *path)
         if (about->foreseen_bits > 0)
             shape.expert_parameters = (uint64_t)((double)about->all_experts_bytes * 8 / about->foreseen_bits);
     }
+    if (fine && model->context) // a session has its states twice
+        offers->conversation =
+            model->context * (about->kv_row_bytes_f32 / (model->kv == MOE_KV_F16 ? 2 : 1)) + 2 * about->state_bytes;
     for (uint32_t i = 0; fine && i < listing->n_models; i++)
         listing->models[i].shape = shape;
     free(about);
@@ -413,7 +430,7 @@ int cmd_info_list(const struct options *options)
         report("%s: %s", from, failed == EFBIG ? "is too large to be a list of files" : strerror(failed));
     else if (moe_listing_read(text.data ? text.data : "", text.length, from, &offers.listing, &err))
         report("%s", err.text);
-    else if (options->asked.operand && !take_shape(&offers.listing, options->asked.operand))
+    else if (options->asked.operand && !take_shape(&offers, options->asked.operand))
         ;
     else if (!weigh(&offers, options->model.expert_cache))
         report("no memory");

@@ -23,21 +23,30 @@ bool room_here_on_disk(const struct room_here *here, const struct room_needed *n
     return !here->disk_known || needed->bytes <= here->disk;
 }
 
-// The smallest cache holds a token's experts of two layers.
-bool room_here_in_memory(const struct room_here *here, const struct room_needed *needed)
+// What is asked for beside the weights; with auto half of what they leave, which need not hold a token's experts.
+static uint64_t budget_of(const struct room_here *here, const struct room_needed *needed, uint64_t budget)
+{
+    uint64_t left = here->memory > needed->resident_bytes ? here->memory - needed->resident_bytes : 0;
+    if (budget == MOE_CACHE_AUTO)
+        return left / 2;
+    if (budget > MOE_CACHE_SHARE(0) && budget <= MOE_CACHE_SHARE(1000))
+        return left / 1000 * (budget - MOE_CACHE_SHARE(0));
+    return budget;
+}
+
+// The smallest cache holds a token's experts of two layers. One that was asked for may have all that the weights leave.
+bool room_here_in_memory(const struct room_here *here, const struct room_needed *needed, uint64_t budget)
 {
     enum { PROGRAM = 300000000 };
-    uint64_t cache = needed->n_moe_layers ? 2 * needed->cold_bytes / needed->n_moe_layers : 0;
-    return needed->resident_bytes + cache + PROGRAM <= here->memory;
+    uint64_t least = needed->n_moe_layers ? 2 * needed->cold_bytes / needed->n_moe_layers : 0;
+    uint64_t cache = budget_of(here, needed, budget);
+    cache = cache < needed->experts_bytes ? cache : needed->experts_bytes;
+    return needed->resident_bytes + least + PROGRAM <= here->memory && needed->resident_bytes + cache <= here->memory;
 }
 
 double room_here_cached(const struct room_here *here, const struct room_needed *needed, uint64_t budget)
 {
-    uint64_t left = here->memory > needed->resident_bytes ? here->memory - needed->resident_bytes : 0, cache = budget;
-    if (budget == MOE_CACHE_AUTO)
-        cache = left / 2;
-    else if (budget > MOE_CACHE_SHARE(0) && budget <= MOE_CACHE_SHARE(1000))
-        cache = left / 1000 * (budget - MOE_CACHE_SHARE(0));
+    uint64_t cache = budget_of(here, needed, budget);
     if (needed->experts_bytes == 0 || cache >= needed->experts_bytes)
         return 1;
     return (double)cache / (double)needed->experts_bytes;

@@ -15,13 +15,13 @@ struct room_here room_here_look(void);
 
 struct room_needed {
     uint64_t bytes;          // on disk
-    uint64_t resident_bytes; // in memory for good
+    uint64_t resident_bytes; // in memory for good, with what a conversation takes that was asked for
     uint64_t experts_bytes;  // of all routed experts
     uint64_t cold_bytes;     // of experts that a token reads when none is cached
     uint32_t n_moe_layers;   // that share them
 };
 bool room_here_on_disk(const struct room_here *here, const struct room_needed *needed);
-bool room_here_in_memory(const struct room_here *here, const struct room_needed *needed);
+bool room_here_in_memory(const struct room_here *here, const struct room_needed *needed, uint64_t budget); // as below
 // The share of all experts, 0 to 1, that the cache would hold with this --expert-cache (moe_model_options): with auto,
 // half of what is free beside the weights, or all of them where those fit in that.
 double room_here_cached(const struct room_here *here, const struct room_needed *needed, uint64_t budget);

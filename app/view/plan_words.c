@@ -82,7 +82,7 @@ static char *write_plan(char *out, size_t size, const struct moe_cache_plan *pla
         add(out, size, " (disk %s/s, %u reader%s, %s)", a, plan->readers, format_s(plan->readers), how);
         if (speeds)
             add_speeds(out, size, plan, seconds);
-    } else if (plan->readers) {
+    } else if (plan->readers && !plan->foreseen) {
         const char *doubt = speeds ? plan->disk_doubt : NULL;
         add(out, size, " (%u reader%s, %s%s%s)", plan->readers, format_s(plan->readers), how,
             doubt ? "; disk not measured: " : "", doubt ? doubt : "");

@@ -334,11 +334,11 @@ static int open_trace(expert_store *store, const struct expert_store_options *op
     return trace_create(options->trace_file, &header, &store->trace, err);
 }
 
-int expert_store_open(gpu *g, const struct package *package, const struct expert_store_options *options,
-                      expert_store **out, struct moe_err *err)
+// A store's plan: its slots' sizes, no slot is there yet. On failure, too, the caller closes the store.
+static int plan_store(gpu *g, const struct package *package, const struct expert_store_options *options,
+                      struct cache_size sizes[CACHE_SIZES], expert_store **out, struct moe_err *err)
 {
-    *out = NULL;
-    expert_store *store = calloc(1, sizeof *store);
+    expert_store *store = *out = calloc(1, sizeof *store);
     if (!store)
         return moe_fail(err, MOE_NO_MEMORY, "no memory for the expert store");
     store->g = g;
@@ -354,7 +354,6 @@ int expert_store_open(gpu *g, const struct package *package, const struct expert
     store->stays = calloc(store->n_layers, sizeof *store->stays);
     store->layer_class = calloc(store->n_layers, sizeof *store->layer_class);
     store->layer_rank = calloc(store->n_layers, sizeof *store->layer_rank);
-    struct cache_size sizes[CACHE_SIZES];
     int failed = store->asked && store->layers && store->stays && store->layer_class && store->layer_rank
                      ? MOE_OK
                      : moe_fail(err, MOE_NO_MEMORY, "no memory for the expert store");
@@ -362,6 +361,46 @@ int expert_store_open(gpu *g, const struct package *package, const struct expert
         failed = check_shape(store, err);
     if (!failed)
         failed = plan(store, options, options->cache_bytes, sizes, err);
+    return failed;
+}
+
+int expert_store_foresee(gpu *g, const struct shape *shape, uint64_t expert_bytes,
+                         const struct expert_store_options *options, struct moe_cache_plan *plan, struct moe_err *err)
+{
+    struct package *package = calloc(1, sizeof *package);
+    if (package)
+        package->layers = calloc(shape->n_layers, sizeof *package->layers);
+    if (!package || !package->layers) {
+        free(package);
+        return moe_fail(err, MOE_NO_MEMORY, "no memory for the expert store");
+    }
+    package->shape = *shape;
+    for (uint32_t i = shape->first_k_dense_replace; i < shape->n_layers; i++)
+        package->layers[i] = (struct package_layer){
+            .experts.blob_bytes = (expert_bytes + SLOT_ALIGNMENT - 1) / SLOT_ALIGNMENT * SLOT_ALIGNMENT,
+            .n_spans = 1,
+            .spans[0].bytes = expert_bytes,
+        };
+    struct cache_size sizes[CACHE_SIZES];
+    expert_store *store;
+    int failed = plan_store(g, package, options, sizes, &store, err);
+    if (!failed) {
+        *plan = store->plan;
+        plan->foreseen = true;
+    }
+    expert_store_close(store);
+    free(package->layers);
+    free(package);
+    return failed;
+}
+
+int expert_store_open(gpu *g, const struct package *package, const struct expert_store_options *options,
+                      expert_store **out, struct moe_err *err)
+{
+    *out = NULL;
+    struct cache_size sizes[CACHE_SIZES];
+    expert_store *store;
+    int failed = plan_store(g, package, options, sizes, &store, err);
     if (!failed)
         failed = make_device_slots(store, options, sizes, err);
     for (uint32_t i = 0; i < store->n_classes && !failed; i++)

@@ -61,6 +61,9 @@ struct expert_counts {
 
 int expert_store_open(gpu *g, const struct package *package, const struct expert_store_options *options,
                       expert_store **store, struct moe_err *err);
+// The plan of a store whose experts are not there yet, each of about so many bytes: no slot is made.
+int expert_store_foresee(gpu *g, const struct shape *shape, uint64_t expert_bytes,
+                         const struct expert_store_options *options, struct moe_cache_plan *plan, struct moe_err *err);
 void expert_store_close(expert_store *store);                         // waits for reads under way; NULL is fine
 int expert_store_end_trace(expert_store *store, struct moe_err *err); // as moe_model_end_trace
 struct moe_cache_plan expert_store_plan(const expert_store *store);

@@ -122,24 +122,23 @@ static void name_of_config(const char *config_path, const char *directory, char 
 }
 
 static int foresee_config(const char *config_path, const char *directory, struct moe_description *d,
-                          struct moe_err *err)
+                          struct shape *shape, struct moe_err *err)
 {
     struct json_object *config;
-    struct shape shape;
     struct foreseen_bits bits;
     int code = fields_read(config_path, MAX_CONFIG, &config, err);
     if (code)
         return code;
-    code = shape_read(config, config_path, &shape, err);
+    code = shape_read(config, config_path, shape, err);
     if (!code)
-        code = foresee_bits_config(config, config_path, &shape, &bits, err);
+        code = foresee_bits_config(config, config_path, shape, &bits, err);
     json_object_put(config);
     if (code)
         return code;
-    description_of_shape(&shape, d);
+    description_of_shape(shape, d);
     name_of_config(config_path, directory, d->name);
     snprintf(d->layout, sizeof d->layout, "config.json alone");
-    foresee_sizes(&shape, &bits, d);
+    foresee_sizes(shape, &bits, d);
     d->declared_bytes = declared_bytes(directory);
     return MOE_OK;
 }
@@ -162,10 +161,9 @@ static bool find_part(const struct gguf_set *set, const char *name, struct gguf_
     return true;
 }
 
-static int describe_head(struct gguf_set *set, struct moe_description *d, struct moe_err *err)
+static int describe_head(struct gguf_set *set, struct moe_description *d, struct shape *shape, struct moe_err *err)
 {
     struct json_object *config;
-    struct shape shape;
     struct gguf_part part;
     const char *name = file_base_name(set->files[0].path);
     bool split = find_part(set, name, &part);
@@ -173,15 +171,15 @@ static int describe_head(struct gguf_set *set, struct moe_description *d, struct
         return moe_fail_file(err, MOE_NOT_FOUND, set->files[0].path, 0,
                              "is not the first part, which says what the model is");
     set->head_only = split && part.count > 1;
-    int code = gguf_config_read(set, &config, &shape, err);
+    int code = gguf_config_read(set, &config, shape, err);
     if (code)
         return code;
     json_object_put(config);
-    description_of_shape(&shape, d);
+    description_of_shape(shape, d);
     snprintf(d->name, sizeof d->name, "%.63s", name);
     struct foreseen_bits bits;
     foresee_bits_gguf(set, name, &bits);
-    foresee_sizes(&shape, &bits, d);
+    foresee_sizes(shape, &bits, d);
     struct missing missing;
     missing_of_gguf(set->files[0].path, &missing);
     snprintf(d->missing, sizeof d->missing, "%s", missing.text);
@@ -207,7 +205,7 @@ static int describe_head(struct gguf_set *set, struct moe_description *d, struct
     return MOE_OK;
 }
 
-static int foresee_gguf(const char *path, struct moe_description *d, struct moe_err *err)
+static int foresee_gguf(const char *path, struct moe_description *d, struct shape *shape, struct moe_err *err)
 {
     struct gguf_set set = {.files = calloc(1, sizeof *set.files)};
     if (!set.files)
@@ -216,7 +214,7 @@ static int foresee_gguf(const char *path, struct moe_description *d, struct moe_
     if (!code) {
         set.files[set.n_files++] = set.head.file;
         set.head.file = (struct tensor_file){.fd = -1};
-        code = describe_head(&set, d, err);
+        code = describe_head(&set, d, shape, err);
         gguf_set_release(&set);
     } else {
         free(set.files);
@@ -225,7 +223,7 @@ static int foresee_gguf(const char *path, struct moe_description *d, struct moe_
 }
 
 // Whatever part of a split one is named: the first, which says what the model is, where it is here.
-static int foresee_set(const char *path, struct moe_description *d, struct moe_err *err)
+static int foresee_set(const char *path, struct moe_description *d, struct shape *shape, struct moe_err *err)
 {
     char file[GGUF_SET_PATH], first[GGUF_SET_PATH];
     struct gguf_part part;
@@ -236,17 +234,17 @@ static int foresee_set(const char *path, struct moe_description *d, struct moe_e
         part.number = 1;
         gguf_part_path(file, &part, first, sizeof first);
         if (access(first, F_OK) == 0)
-            return foresee_gguf(first, d, err);
+            return foresee_gguf(first, d, shape, err);
     }
-    return foresee_gguf(file, d, err);
+    return foresee_gguf(file, d, shape, err);
 }
 
-static int foresee_folder(const char *folder, struct moe_description *d, struct moe_err *err)
+static int foresee_folder(const char *folder, struct moe_description *d, struct shape *shape, struct moe_err *err)
 {
     char config[PATH_BYTES];
     struct missing missing;
     snprintf(config, sizeof config, "%s/config.json", folder);
-    int code = foresee_config(config, folder, d, err);
+    int code = foresee_config(config, folder, d, shape, err);
     if (code)
         return code;
     missing_of_folder(folder, &missing);
@@ -257,7 +255,7 @@ static int foresee_folder(const char *folder, struct moe_description *d, struct 
     return MOE_OK;
 }
 
-int moe_foresee(const char *path, struct moe_description *d, struct moe_err *err)
+int foresee_shape(const char *path, struct moe_description *d, struct shape *shape, struct moe_err *err)
 {
     struct stat status;
     char directory[PATH_BYTES];
@@ -269,9 +267,15 @@ int moe_foresee(const char *path, struct moe_description *d, struct moe_err *err
     if (folder && package_is_one(path)) // its resident.gguf is no beginning of a model
         return moe_fail_file(err, MOE_NOT_FOUND, path, 0, "is a package, which is no download");
     if (folder && !gguf_set_is_one(path))
-        return foresee_folder(path, d, err);
+        return foresee_folder(path, d, shape, err);
     if (folder || length < 5 || strcmp(path + length - 5, ".json") != 0)
-        return foresee_set(path, d, err);
+        return foresee_set(path, d, shape, err);
     file_folder(path, directory, sizeof directory);
-    return foresee_config(path, directory, d, err);
+    return foresee_config(path, directory, d, shape, err);
+}
+
+int moe_foresee(const char *path, struct moe_description *d, struct moe_err *err)
+{
+    struct shape shape;
+    return foresee_shape(path, d, &shape, err);
 }

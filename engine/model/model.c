@@ -141,10 +141,10 @@ uint32_t model_context(const moe_model *model, enum moe_kv_type type)
     return plan->context_chosen ? context_choose(&question) : plan->context;
 }
 
-static void make_plan(moe_model *model, const struct moe_model_options *options)
+// What the store's plan does not say, and the room for a conversation in what that leaves.
+static void complete_plan(moe_model *model, const struct moe_model_options *options)
 {
     struct moe_cache_plan *plan = &model->plan;
-    *plan = expert_store_plan(model->store);
     plan->state_bytes = model->state_bytes;
     plan->snapshot_bytes = model->snapshots * model->state_bytes;
     plan->row_bytes = memory_row_bytes(&model->package.shape, options->kv_type);
@@ -153,13 +153,18 @@ static void make_plan(moe_model *model, const struct moe_model_options *options)
     plan->context = model_context(model, options->kv_type);
 }
 
-int model_check_context(const moe_model *model, uint32_t context, struct moe_err *err)
+int moe_check_context(const struct moe_description *about, uint32_t context, struct moe_err *err)
 {
-    uint32_t limit = model->package.shape.max_position_embeddings;
+    uint32_t limit = about->max_position_embeddings;
     if (context <= limit)
         return MOE_OK;
     return moe_fail(err, MOE_BAD_ARGUMENT,
                     "a context of %u tokens is over the model's limit of %u (max_position_embeddings)", context, limit);
+}
+
+int model_check_context(const moe_model *model, uint32_t context, struct moe_err *err)
+{
+    return moe_check_context(&model->description, context, err);
 }
 
 static struct expert_store_options store_options(const moe_model *model, const struct moe_model_options *options)
@@ -192,8 +197,25 @@ static int open_store(moe_model *model, const struct moe_model_options *options,
     int code = model_check_context(model, options->context, err);
     if (!code)
         code = expert_store_open(model->gpu, &model->package, &store, &model->store, err);
+    if (code)
+        return code;
+    model->plan = expert_store_plan(model->store);
+    complete_plan(model, options);
+    return MOE_OK;
+}
+
+// As open_store, of weights that are not there as they will be: the description says what they will take.
+static int foresee_store(moe_model *model, const struct moe_model_options *options, struct moe_err *err)
+{
+    plan_states(model);
+    struct expert_store_options store = store_options(model, options);
+    store.host_set_aside += model->description.resident_bytes;
+    int code = model_check_context(model, options->context, err);
     if (!code)
-        make_plan(model, options);
+        code = expert_store_foresee(model->gpu, &model->package.shape, model->description.expert_bytes, &store,
+                                    &model->plan, err);
+    if (!code)
+        complete_plan(model, options);
     return code;
 }
 
@@ -289,23 +311,51 @@ void moe_model_tiers(const moe_model *model, uint8_t *tiers)
     expert_store_tiers(model->store, tiers);
 }
 
+// Host memory's plan, of a package of which the shape is known and a description.
+static int plan_here(moe_model *model, const struct moe_model_options *options, struct moe_err *err)
+{
+    struct moe_model_options plain = *options;
+    bool runs = model->description.runs;
+    plain.device = "ref";
+    if (!runs)
+        plain.kernel_helper = NULL; // would look for weights
+    int code = open_device(model, &plain, err);
+    if (code)
+        return code;
+    return runs ? open_store(model, options, model->description.resident_bytes, err)
+                : foresee_store(model, options, err);
+}
+
 int moe_plan(const char *directory, const struct moe_model_options *options, struct moe_cache_plan *plan,
              struct moe_err *err)
 {
     moe_model *model = calloc(1, sizeof *model);
     if (!model)
         return moe_fail(err, MOE_NO_MEMORY, "no memory to open %s", directory);
-    struct moe_model_options plain = *options;
-    plain.device = "ref";
     int code = check_ring(model, options, err);
     if (!code)
         code = weights_open_package(directory, &model->package, err);
     if (!code)
         code = package_describe(&model->package, &model->description, err);
     if (!code)
-        code = open_device(model, &plain, err);
+        code = plan_here(model, options, err);
     if (!code)
-        code = open_store(model, options, model->description.resident_bytes, err);
+        *plan = model->plan;
+    moe_model_close(model);
+    return code;
+}
+
+int moe_plan_foreseen(const char *path, const struct moe_model_options *options, struct moe_cache_plan *plan,
+                      struct moe_err *err)
+{
+    moe_model *model = calloc(1, sizeof *model);
+    if (!model)
+        return moe_fail(err, MOE_NO_MEMORY, "no memory to tell of %s", path);
+    int code = check_ring(model, options, err);
+    if (!code)
+        code = foresee_shape(path, &model->description, &model->package.shape, err);
+    if (!code)
+        code = plan_here(model, options, err);
     if (!code)
         *plan = model->plan;
     moe_model_close(model);

@@ -24,4 +24,7 @@ struct moe_model {
 uint32_t model_context(const moe_model *model, enum moe_kv_type type);
 int model_check_context(const moe_model *model, uint32_t context, struct moe_err *err); // over the model's limit?
 
+// moe_foresee, and the shape that it is told by.
+int foresee_shape(const char *path, struct moe_description *description, struct shape *shape, struct moe_err *err);
+
 #endif

@@ -239,7 +239,7 @@ def test_info_before_the_download():
     for name, states in (("qwen3.6-35b-a3b", True), ("glm-5.3-flash", True), ("deepseek-v3", False)):
         path = os.path.join(ROOT, "tests", "bench", "configs", name + ".json")
         about, shown = json.loads(run(["info", path, "--json"]).stdout), run(["info", path]).stdout.decode()
-        told_of = re.search(r"^conversation .* in f16(; and [0-9.]+ [KMG]B of states, however long it is)?$", shown, re.M)[1]
+        told_of = re.search(r"^conversation .* in f16(; and [0-9.]+ [KMG]B of states, however long it is)?(?:; about room for .*)?$", shown, re.M)[1]
         same((name, "state_bytes" in about, told_of is not None), (name, states, states))
 
 
@@ -291,6 +291,44 @@ def test_info_ends_as_run_would():
         told(run(command + ["--context", "9999999"]), 3, "is over the model's limit of 1024")
     expect(b"\ncan't run         a context of 9999999 tokens is over" in run(["info", CHAT, "--context", "9999999"]).stdout, "row")
     expect(b"room for 1 token of" in run(["info", CHAT, "--context", "1"]).stdout, "one is no number of many")
+
+
+def test_info_ends_so_before_the_download():
+    """Of a config.json, a folder with one, a first part, and a folder that convert has yet to go through: as of a whole one."""
+    config = os.path.join(ROOT, "tests", "bench", "configs", "deepseek-v3.json")
+    folder = tempfile.mkdtemp(dir=SCRATCH)
+    shutil.copy(config, os.path.join(folder, "config.json"))
+    part = shutil.copy(os.path.join(GOLDEN, "gguf-v3-ud", "checkpoint", "v3-ud-00001-of-00003.gguf"), tempfile.mkdtemp(dir=SCRATCH))
+    for path in (config, folder, part, os.path.join(GOLDEN, "ck-moonlight", "checkpoint")):
+        for how in ([], ["--json"]):
+            result = run(["info", path, "--context", "9999999"] + how)
+            told(result, 3, "a context of 9999999 tokens is over the model's limit of ")
+        shown = run(["info", path, "--context", "9999999"]).stdout.decode()
+        expect("\ncan't run         a context of 9999999 tokens is over" in shown and "it runs" not in shown, shown)
+        shown = run(["info", path, "--context", "16"])
+        expect(shown.returncode == 0 and b"; room for 16 tokens of conversation (" in shown.stdout, shown)
+        chosen = run(["info", path]).stdout.decode()
+        expect("; about room for " in chosen or "too little" in chosen, chosen)
+        same(json.loads(run(["info", path, "--context", "16", "--json"]).stdout)["cache"]["io"], None)  # nobody knows
+    small = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < 300 << 30  # a machine that has no 300 GiB
+    refused = [(["--expert-cache", "20M"], "an expert cache of 21.0MB holds 0 of the 16 experts")]
+    if small:
+        refused.append((["--expert-cache", "300G"], "--expert-cache: 307196 MiB are more than the "))
+    for path in (config, folder):
+        for asked, says in refused:
+            result = run(["info", path] + asked)
+            told(result, 3, says)
+            shown = result.stdout.decode()
+            expect("\ncan't run         " + says in shown and re.search("^here .* of memory: (it does not run with these options|too little)$", shown, re.M), shown)
+            same("cache" in json.loads(run(["info", path, "--json"] + asked).stdout), False)
+    listed = b"DeepSeek-V3-Q4_K_M.gguf 404400000000\n"
+    same([json.loads(run(["info", "--json", "--list", "-", "--expert-cache", size], listed).stdout)["models"][0]["fits_memory"]
+          for size in ("300G", "all") if small], [False, False][:2 * small])
+    told(run(["info", "--list", "-", config, "--context", "200000"], listed), 3, "a context of 200000 tokens is over the model's limit of 163840")
+    text = run(["info", "--list", "-", config, "--context", "8192"], listed).stdout.decode()
+    expect("\nconversation      576 MB for its 8192 tokens are set aside of it\n" in text, text)
+    text = run(["info", "--list", "-", "--context", "8192"], listed).stdout.decode()
+    expect("\nconversation      what its tokens take is not known by a list, nor counted" in text, text)
 
 
 def info_of(config):

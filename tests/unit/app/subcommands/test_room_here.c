@@ -11,13 +11,27 @@ static void fits_to_the_byte(struct harness *t)
 {
     struct room_needed needed = {.bytes = 1000, .resident_bytes = 500, .cold_bytes = 300, .n_moe_layers = 3};
     struct room_here here = {.disk = 1000, .disk_known = true, .memory = 500 + 2 * 100 + 300000000};
-    CHECK(t, room_here_on_disk(&here, &needed) && room_here_in_memory(&here, &needed));
+    CHECK(t, room_here_on_disk(&here, &needed) && room_here_in_memory(&here, &needed, MOE_CACHE_AUTO));
     here.disk--;
     here.memory--;
-    CHECK(t, !room_here_on_disk(&here, &needed) && !room_here_in_memory(&here, &needed));
+    CHECK(t, !room_here_on_disk(&here, &needed) && !room_here_in_memory(&here, &needed, MOE_CACHE_AUTO));
     here.disk_known = false;
     needed.n_moe_layers = 0; // no experts, no cache
-    CHECK(t, room_here_on_disk(&here, &needed) && room_here_in_memory(&here, &needed));
+    CHECK(t, room_here_on_disk(&here, &needed) && room_here_in_memory(&here, &needed, MOE_CACHE_AUTO));
+}
+
+// What is asked for has to fit beside the weights, but no more of it than there are experts.
+static void caches_fit_to_the_byte(struct harness *t)
+{
+    struct room_needed needed = {.resident_bytes = 1000000000, .experts_bytes = 9000000000, .n_moe_layers = 3};
+    struct room_here here = {.memory = 5000000000};
+    CHECK(t, room_here_in_memory(&here, &needed, 4000000000));
+    CHECK(t, !room_here_in_memory(&here, &needed, 4000000001));
+    CHECK(t, room_here_in_memory(&here, &needed, MOE_CACHE_SHARE(1000)));
+    CHECK(t, !room_here_in_memory(&here, &needed, MOE_CACHE_ALL));
+    needed.experts_bytes = 4000000000;
+    CHECK(t, room_here_in_memory(&here, &needed, MOE_CACHE_ALL));
+    CHECK(t, room_here_in_memory(&here, &needed, UINT64_C(100000000000)));
 }
 
 static void shares_of_experts(struct harness *t)
@@ -75,7 +89,8 @@ static void a_model_that_is_here_tells_its_own_disk(struct harness *t)
 
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(fits_to_the_byte), TEST(shares_of_experts), TEST(speeds_are_told),
+    static const struct harness_test tests[] = {TEST(fits_to_the_byte), TEST(caches_fit_to_the_byte),
+                                                TEST(shares_of_experts), TEST(speeds_are_told),
                                                 TEST(a_model_that_is_here_tells_its_own_disk)};
     return HARNESS_RUN(tests, argc, argv);
 }

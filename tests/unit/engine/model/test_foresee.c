@@ -199,8 +199,40 @@ static void paths(struct harness *t)
     CHECK_EQ(t, moe_foresee("json", &d, &err), MOE_NOT_FOUND);
 }
 
+// The plan that there will be: what was asked for is refused as of a model that is here.
+static void plans(struct harness *t)
+{
+    static const char config[] = "tests/bench/configs/deepseek-v3.json";
+    struct moe_cache_plan plan;
+    struct moe_err err = {.text = ""};
+    struct moe_model_options options = {.context = 163841};
+    CHECK_EQ(t, moe_plan_foreseen(config, &options, &plan, &err), MOE_BAD_ARGUMENT);
+    CHECK_STR(t, err.text, "a context of 163841 tokens is over the model's limit of 163840 (max_position_embeddings)");
+    options = (struct moe_model_options){.expert_cache_bytes = UINT64_C(1) << 50};
+    CHECK_EQ(t, moe_plan_foreseen(config, &options, &plan, &err), MOE_NO_MEMORY);
+    options.expert_cache_bytes = 1000;
+    CHECK_EQ(t, moe_plan_foreseen(config, &options, &plan, &err), MOE_BUDGET);
+    options = (struct moe_model_options){.ring = 3};
+    CHECK_EQ(t, moe_plan_foreseen(config, &options, &plan, &err), MOE_BAD_ARGUMENT);
+    options.ring = 0;
+    CHECK_EQ(t, moe_plan_foreseen("/nowhere/config.json", &options, &plan, &err), MOE_NOT_FOUND);
+    // Small ones, by their config.json alone and by the folder that has to be converted.
+    static const char *const paths[] = {"tests/golden/ck-moonlight/checkpoint/config.json",
+                                        "tests/golden/ck-moonlight/checkpoint"};
+    for (size_t i = 0; i < 2; i++) {
+        options = (struct moe_model_options){.context = 100, .kv_type = MOE_KV_F32};
+        int code = i ? moe_plan(paths[i], &options, &plan, &err) : moe_plan_foreseen(paths[i], &options, &plan, &err);
+        if (!CHECK_EQ(t, code, MOE_OK))
+            continue;
+        CHECK(t, plan.foreseen && plan.all && plan.slots == plan.experts && plan.slot_bytes % 4096 == 0);
+        CHECK(t, plan.context == 100 && !plan.context_chosen && plan.row_bytes == 576 && plan.cold_bytes > 0);
+        CHECK(t, plan.disk_bytes_per_s == 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const struct harness_test tests[] = {TEST(configs), TEST(names_of_parts), TEST(beginnings), TEST(paths)};
+    static const struct harness_test tests[] = {TEST(configs), TEST(names_of_parts), TEST(beginnings), TEST(paths),
+                                                TEST(plans)};
     return HARNESS_RUN(tests, argc, argv);
 }
