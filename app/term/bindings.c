@@ -133,6 +133,7 @@ static int reread(int count, int code)
     if (!inputrc_read_again())
         unknown(count, code);
     bindings_read(prompt_bindings());
+    prompt_label_again();
     return 0;
 }
 

@@ -15,6 +15,7 @@
 #include "app/term/bounds.h"
 #include "app/term/drawn.h"
 #include "app/term/inputrc.h"
+#include "app/term/label.h"
 #include "app/term/matches.h"
 #include "app/term/recall.h"
 #include "app/term/term.h"
@@ -26,7 +27,7 @@
 
 static struct {
     struct prompt_face face;
-    char *label;
+    struct label label;
     bool shown;
     struct recall recall;
     FILE *nowhere;            // what readline would write when the face draws
@@ -147,32 +148,13 @@ static bool set_hooks(void)
     return true;
 }
 
-// Where readline scrolls the line along one row, with a label that has bytes of no width (its colours), it goes round
-// for ever on a screen about as wide as them.
-static void keep_label_plain(void)
-{
-    const char *up = rl_get_termcap("up"), *sideways = rl_variable_value("horizontal-scroll-mode");
-    if (up && *up && !(sideways && strcmp(sideways, "on") == 0))
-        return;
-    char *to = prompt.label;
-    bool apart = false;
-    for (const char *from = prompt.label; *from; from++) {
-        if (*from == RL_PROMPT_START_IGNORE || *from == RL_PROMPT_END_IGNORE)
-            apart = *from == RL_PROMPT_START_IGNORE;
-        else if (!apart)
-            *to++ = *from;
-    }
-    *to = 0;
-}
-
 bool prompt_open(const struct prompt_face *face)
 {
     prompt.face = *face;
     prompt.bindings.face = &prompt.face;
     prompt.bindings.recall = &prompt.recall;
     prompt.bindings.typed = &prompt.typed;
-    prompt.label = strdup(face->label ? face->label : "");
-    if (!prompt.label || (draws() && !set_hooks()))
+    if (!label_take(&prompt.label, face->label) || (draws() && !set_hooks()))
         return false;
     rl_getc_function = take_byte;
     rl_input_available_hook = typed_waits;
@@ -190,7 +172,6 @@ bool prompt_open(const struct prompt_face *face)
     if (draws())
         rl_variable_bind("show-all-if-ambiguous", "on"); // the window is in nobody's way; an inputrc may say otherwise
     inputrc_initialize();
-    keep_label_plain();
     bounds_ask_size();
     bindings_read(&prompt.bindings);
     const char *pastes = rl_variable_value("enable-bracketed-paste");
@@ -262,9 +243,9 @@ struct recall_end prompt_close(const char *draft, const char *behind, struct byt
     if (prompt.shown)
         rl_callback_handler_remove();
     prompt.shown = false;
-    free(prompt.label);
+    label_release(&prompt.label);
     free(prompt.next);
-    prompt.label = prompt.next = NULL;
+    prompt.next = NULL;
     if (prompt.nowhere)
         fclose(prompt.nowhere);
     prompt.nowhere = NULL;
@@ -355,11 +336,18 @@ void prompt_show(const char *draft)
     prompt.shown = true;
     bounds_ask_size();     // it may have changed while nothing was shown
     rl_tty_set_echoing(1); // else readline takes it from the settings that its own preparation would have read
-    rl_callback_handler_install(prompt.label, on_line);
+    rl_callback_handler_install(label_now(&prompt.label), on_line);
     if (*draft) {
         rl_insert_text(draft);
         drawn_line();
     }
+}
+
+// A search's or a count's own label is made anew with its next key.
+void prompt_label_again(void)
+{
+    if (rl_display_prompt == rl_prompt)
+        rl_set_prompt(label_now(&prompt.label));
 }
 
 bool prompt_is_shown(void)
@@ -478,8 +466,7 @@ void prompt_resize(void)
     if (!bounds_ask_size() || draws())
         return;
     rl_clear_visible_line();
-    if (rl_display_prompt == rl_prompt) // a search's or a count's is wrapped anew with its next key
-        rl_expand_prompt(rl_prompt);
+    prompt_label_again(); // it is wrapped anew, too
     draw_as_ever();
     rl_forced_update_display();
 }

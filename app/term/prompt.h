@@ -55,6 +55,7 @@ int prompt_edit(char *path, size_t size);                 // as recall_edit
 
 // At readline's own prompt.
 void prompt_show(const char *draft); // begins a line with this; after `line` the prompt is hidden
+void prompt_label_again(void);       // what it says, after what may have changed how the terminal is written to
 bool prompt_is_shown(void);
 void prompt_feed(void); // standard input is readable
 void prompt_draw(void); // after one or more of those: what came at once is not drawn until then

@@ -1293,9 +1293,18 @@ def test_a_line_that_scrolls_sideways():
     rc = os.path.join(SCRATCH, "sideways")
     with open(rc, "w") as out:
         out.write("set horizontal-scroll-mode on\n")
-    for env in (environment(TERM="no-such-terminal"), environment(TERM="xterm", INPUTRC=rc)):
-        for columns in (18, 19, 20, 21):
-            t = chat(ECHO, columns=columns, env=env)
+    modes = os.path.join(SCRATCH, "sideways-modes")
+    with open(modes, "w") as out:
+        out.write("set horizontal-scroll-mode on\nset show-mode-in-prompt on\nset emacs-mode-string \\1\\e[36m\\2@\\1\\e[0m\\2\n")
+    later = os.path.join(SCRATCH, "sideways-later")
+    for env in (dict(TERM="no-such-terminal"), dict(INPUTRC=rc), dict(INPUTRC=modes), dict(TERM="no-such-terminal", INPUTRC=modes), dict(INPUTRC=later)):
+        for columns in range(16, 23):
+            if os.path.exists(later):
+                os.remove(later)
+            t = chat(ECHO, columns=columns, env=environment(**env))
+            if env.get("INPUTRC") == later:
+                shutil.copy(modes, later)
+                t.send("\x18\x12")
             t.send("hello there my friend how are you\x0c")
             t.wait("are you")
             t.send("?\r")

@@ -5,6 +5,7 @@ import base64
 import os
 import re
 import signal
+import subprocess
 import tempfile
 import time
 
@@ -1960,6 +1961,7 @@ def test_a_page_leaves_the_draft_alone():
         for key in ("\x7f\x17", "\x0f", "\x1br", "\x01", "\x14", "\x12", "\x1b5", "\x18\x15", "\x1bu", "x"):  # nor does it go, or begin to
             s.keys("j", lambda t: "q or Esc closes" not in t.text())
             s.keys(key, lambda t: "q or Esc closes this page" in t.text() and "> half a mess" in t.text())
+        time.sleep(1.1)  # the x begins no message
         s.keys("k\x1b[1;3D\x1bs\x1bs\x1bs\x1bs", lambda t: "> half a mess" in t.text())  # the screen's own keys go on
         s.keys("g", lambda t: t.text() == first)
         s.keys(closes, lambda t: "> half a mess" in t.text() and "first part" in t.text() and "closes" not in t.text())
@@ -2043,7 +2045,9 @@ def test_the_editor_and_standard_error():
 
 
 def test_where_there_is_no_screen():
-    for env, words in (({"TERM": "dumb"}, "dumb"), ({"TERM": "no-such-terminal"}, "move its cursor"), ({"ACCESSIBLE": "1"}, "ACCESSIBLE"),
+    described = os.path.join(SCRATCH, "described")
+    subprocess.run(["tic", "-o", described, "-"], input=b"one-row|no cursor that moves,\n\tam, cols#80, cr=^M, ind=^J,\n", check=True)
+    for env, words in (({"TERM": "dumb"}, "dumb"), ({"TERM": "one-row", "TERMINFO": described}, "cannot move its cursor"), ({"TERM": "no-such-terminal"}, "has no description (terminfo)"), ({"ACCESSIBLE": "1"}, "ACCESSIBLE"),
                        ({"MOECHAT_PLAIN": "1"}, "--plain")):
         t = Terminal(["--no-session"] + script("turn\necho\n"), env=environment(**env))
         t.wait("Plain lines: ", words, "You:")

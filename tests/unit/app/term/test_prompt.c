@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// readline's own prompt in windows of any size. Standard input is a terminal of this test's, standard output is not:
-// what counts is the size that readline learns.
+// readline's own prompt in windows of any size, and on lines that scroll sideways. Standard input is a terminal of this
+// test's, standard output is not: what counts is the size that readline learns, and the label.
 #include "tests/harness.h"
 
 #include <fcntl.h>
@@ -19,6 +19,15 @@ static const unsigned short sizes[][2] = {
     {2, 2}, {2, 3}, {3, 1}, {3, 2}, {3, 3}, {24, 2}, {1, 80}, {65535, 65535}, {24, 65535},
 };
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
+
+// readline takes what somebody else draws on for dumb.
+static void set_terminal(const char *name)
+{
+    rl_voidfunc_t *draw = rl_redisplay_function;
+    rl_redisplay_function = rl_redisplay;
+    rl_reset_terminal(name);
+    rl_redisplay_function = draw;
+}
 
 static void set_size(unsigned short rows, unsigned short columns)
 {
@@ -49,7 +58,7 @@ static void a_prompt_has_a_size_that_readline_survives(struct harness *t)
 {
     static const char *const terminals[] = {"dumb", "xterm"};
     for (size_t i = 0; i < 2 * N_SIZES; i++) {
-        rl_reset_terminal(terminals[i / N_SIZES]);
+        set_terminal(terminals[i / N_SIZES]);
         set_size(sizes[i % N_SIZES][0], sizes[i % N_SIZES][1]);
         show("");
         if (!survives(t))
@@ -76,7 +85,7 @@ static void a_resize_is_drawn_at_such_a_size(struct harness *t)
     static char draft[2001];
     memset(draft, 'x', sizeof draft - 1);
     for (size_t i = 0; i < 2 * N_SIZES; i++) {
-        rl_reset_terminal(i < N_SIZES ? "dumb" : "xterm");
+        set_terminal(i < N_SIZES ? "dumb" : "xterm");
         set_size(24, 80);
         show(draft);
         for (size_t point = 0; point <= sizeof draft; point += 1000) {
@@ -90,6 +99,59 @@ static void a_resize_is_drawn_at_such_a_size(struct harness *t)
         }
         CHECK_STR(t, rl_line_buffer, draft);
     }
+}
+
+#define COLOUR "\001\033[36m\002"
+#define PLAIN  "\001\033[0m\002"
+static const char label[] = COLOUR "You: " PLAIN;
+static const char *const modes[] = {"emacs-mode-string", "vi-ins-mode-string", "vi-cmd-mode-string"};
+enum { N_MODES = sizeof modes / sizeof *modes };
+
+static void begin_with(const char *inputrc)
+{
+    FILE *out = fopen(getenv("INPUTRC"), "w");
+    if (!out || fputs(inputrc, out) < 0)
+        perror("    the inputrc");
+    if (out)
+        fclose(out);
+    typed_put(prompt_typed(), "\030\022", 2);
+    prompt_type_held();
+}
+
+// With them, readline goes round for ever on a screen about as wide as they are.
+static void what_scrolls_sideways_has_no_colours(struct harness *t)
+{
+    set_size(24, 80);
+    set_terminal("dumb");
+    show("");
+    CHECK_STR(t, rl_prompt, "You: ");
+    set_terminal("xterm");
+    show("");
+    CHECK_STR(t, rl_prompt, label);
+}
+
+static void so_has_what_an_inputrc_has_scroll_that_is_read_again(struct harness *t)
+{
+    static const char coloured[] = "set show-mode-in-prompt on\n"
+                                   "set emacs-mode-string \\1\\e[33m\\2e\\\\x\\1\\e[0m\\2\n"
+                                   "set vi-ins-mode-string \\1\\e[33m\\2i\\\\x\\1\\e[0m\\2\n"
+                                   "set vi-cmd-mode-string \\1\\e[33m\\2c\\\\x\\1\\e[0m\\2\n";
+    static const char *const plain[N_MODES] = {"e\\x", "i\\x", "c\\x"};
+    char sideways[sizeof coloured + 40];
+    set_terminal("xterm");
+    show("a draft");
+    begin_with(coloured);
+    CHECK_STR(t, rl_prompt, label);
+    for (int i = 0; i < N_MODES; i++)
+        CHECK(t, strchr(rl_variable_value(modes[i]), RL_PROMPT_START_IGNORE) != NULL);
+    snprintf(sideways, sizeof sideways, "%sset horizontal-scroll-mode on\n", coloured);
+    begin_with(sideways);
+    CHECK_STR(t, rl_prompt, "You: ");
+    for (int i = 0; i < N_MODES; i++)
+        CHECK_STR(t, rl_variable_value(modes[i]), plain[i]);
+    CHECK_STR(t, rl_line_buffer, "a draft");
+    begin_with("set horizontal-scroll-mode off\n");
+    CHECK_STR(t, rl_prompt, label);
 }
 
 static void on_line(void *context, char *line)
@@ -106,7 +168,7 @@ static void not_kept(void *context, const char *why)
 
 static bool set_up(void)
 {
-    static const struct prompt_face face = {.label = "You: ", .line = on_line, .not_kept = not_kept};
+    static const struct prompt_face face = {.label = label, .line = on_line, .not_kept = not_kept};
     int master = posix_openpt(O_RDWR | O_NOCTTY);
     if (!mkdtemp(folder) || master < 0 || grantpt(master) != 0 || unlockpt(master) != 0)
         return false;
@@ -114,7 +176,9 @@ static bool set_up(void)
     if (terminal < 0 || dup2(terminal, STDIN_FILENO) < 0)
         return false;
     setenv("XDG_STATE_HOME", folder, 1);
-    setenv("INPUTRC", "/dev/null", 1);
+    static char inputrc[sizeof folder + 10];
+    snprintf(inputrc, sizeof inputrc, "%s/inputrc", folder);
+    setenv("INPUTRC", inputrc, 1);
     setenv("TERM", "dumb", 1);
     set_size(24, 80);
     rl_outstream = fopen("/dev/null", "w");
@@ -127,6 +191,8 @@ int main(int argc, char **argv)
         TEST(a_prompt_has_a_size_that_readline_survives),
         TEST(so_has_one_where_the_environment_says_the_size),
         TEST(a_resize_is_drawn_at_such_a_size),
+        TEST(what_scrolls_sideways_has_no_colours),
+        TEST(so_has_what_an_inputrc_has_scroll_that_is_read_again),
     };
     struct bytes lost = {0};
     char command[200];
