@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -199,16 +200,81 @@ static bool is_same(const char *a, const char *b)
     return b && stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
+static char *folder_of(const char *path) // malloc'd
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("./");
+}
+
 // What a slip of the hand would lose: logits have no mark by which older ones could be told from other files.
 static bool is_read(const struct eval *eval, const char *path)
 {
-    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
-    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("./");
+    const char *dot = strrchr(path, '.');
+    char *folder = folder_of(path);
     bool of_model =
         !folder || is_same(path, eval->directory) ||
         (access(path, F_OK) == 0 && (is_same(folder, eval->directory) || (dot && strcasecmp(dot, ".gguf") == 0)));
     free(folder);
     return of_model || is_same(path, eval->options->asked.tokens) || is_same(path, eval->options->asked.text);
+}
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+// Of two files to write: whether the later one would lose the other. Neither need be there yet.
+static bool is_one(const char *a, const char *b)
+{
+    struct stat status;
+    if (!a || !b)
+        return false;
+    if (stat(a, &status) == 0)
+        return !S_ISCHR(status.st_mode) && is_same(a, b); // a device takes both
+    char *folder = folder_of(a), *other = folder_of(b);
+    bool one = !folder || !other || (strcmp(name_of(a), name_of(b)) == 0 && is_same(folder, other));
+    free(folder);
+    free(other);
+    return one;
+}
+
+static int stage_path(const struct eval *eval, size_t stage, char path[PATH_MAX])
+{
+    int size = snprintf(path, PATH_MAX, "%s/stage-%03zu.f32", eval->options->asked.dump_layers, stage);
+    return size < PATH_MAX ? 0 : ENAMETOOLONG;
+}
+
+static bool is_stage(const struct eval *eval, const char *path)
+{
+    char stage[PATH_MAX];
+    bool one = false;
+    for (size_t i = 0; eval->options->asked.dump_layers && i <= eval->about.n_layers && !one; i++)
+        one = stage_path(eval, i, stage) == 0 && is_one(path, stage);
+    return one;
+}
+
+// Before anything is written. False: said why.
+static bool outputs_are_apart(const struct eval *eval)
+{
+    const struct options *options = eval->options;
+    const char *logits = options->asked.logits;
+    const struct {
+        const char *path, *option;
+        bool lost;
+        const char *why;
+    } outputs[] = {
+        {logits, "--logits", logits && is_read(eval, logits), "belongs to what is read here, and would be lost"},
+        {logits, "--logits", is_one(logits, options->model.trace), "is the trace's, too"},
+        {logits, "--logits", is_stage(eval, logits), "is one of --dump-layers, too"},
+        {options->model.trace, "--trace", is_stage(eval, options->model.trace), "is one of --dump-layers, too"},
+    };
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        if (outputs[i].lost) {
+            report("%s: %s; name another file for %s", outputs[i].path, outputs[i].why, outputs[i].option);
+            return false;
+        }
+    return true;
 }
 
 // Opens the files to write. False: said why.
@@ -218,15 +284,6 @@ static bool open_outputs(struct eval *eval)
     int code = 0;
     if (term_catch_signals(false) < 0) { // from here on: what we wrote beside is taken away
         report("cannot start: %s", strerror(errno));
-        return false;
-    }
-    if (options->asked.logits && is_read(eval, options->asked.logits)) {
-        report("%s: belongs to what is read here, and would be lost; name another file for --logits",
-               options->asked.logits);
-        return false;
-    }
-    if (options->asked.logits && is_same(options->asked.logits, options->model.trace)) { // which is there by now
-        report("%s: is the trace's, too; name another file for --logits", options->asked.logits);
         return false;
     }
     if (options->asked.logits && (code = create_output(&eval->logits, options->asked.logits))) {
@@ -241,9 +298,10 @@ static bool open_outputs(struct eval *eval)
     size_t wanted = eval->about.n_layers + 1u;
     eval->stages = code ? NULL : calloc(wanted, sizeof *eval->stages);
     for (; code == 0 && eval->stages && eval->n_stages < wanted; eval->n_stages++) {
-        char path[4096];
-        int size = snprintf(path, sizeof path, "%s/stage-%03zu.f32", options->asked.dump_layers, eval->n_stages);
-        code = size < (int)sizeof path ? files_create(&eval->stages[eval->n_stages], path) : ENAMETOOLONG;
+        char path[PATH_MAX];
+        code = stage_path(eval, eval->n_stages, path);
+        if (!code)
+            code = files_create(&eval->stages[eval->n_stages], path);
         if (code)
             break;
     }
@@ -362,7 +420,7 @@ int cmd_eval(const struct options *options)
     int status = STATUS_MODEL;
     if (!eval.directory || moe_inspect(eval.directory, &eval.about, &eval.err)) {
         report("%s", eval.directory ? eval.err.text : "no memory");
-    } else if (!read_ids(&eval)) {
+    } else if (!read_ids(&eval) || !outputs_are_apart(&eval)) {
         status = STATUS_FAILED;
     } else {
         term_note_signals();

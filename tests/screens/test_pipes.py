@@ -782,7 +782,17 @@ def test_what_is_read_is_not_written_over():
     for _ in range(2):
         same(run(scores + ["--logits", os.path.join(folder, "logits")]).returncode, 0)
     both = os.path.join(folder, "both")
-    refused(run(scores + ["--logits", both, "--trace", both]), 1, "is the trace's, too; name another file for --logits")
+    stages = os.path.join(folder, "stages")
+    one = os.path.join(stages, ".", "stage-001.f32")
+    os.mkdir(stages)
+    for there in (False, True):  # one that is there already, as well
+        refused(run(scores + ["--logits", both, "--trace", both]), 1, "is the trace's, too; name another file for --logits")
+        for option in ("--logits", "--trace"):
+            refused(run(scores + ["--dump-layers", stages, option, one]), 1, "is one of --dump-layers, too; name another file for " + option)
+        same([os.path.exists(path) for path in (both, one)], [there, there])
+        for path in (both, one):
+            open(path, "w").close()
+    same(run(scores + ["--logits", "/dev/null", "--trace", "/dev/null"]).returncode, 0)
 
 
 def test_a_config_that_is_a_pipe_holds_nothing_up():
