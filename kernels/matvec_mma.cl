@@ -67,6 +67,7 @@ struct team_space {
 #endif
 };
 typedef char team_space_fits[sizeof(struct team_space) <= 49152 ? 1 : -1];
+typedef char norm_fits[sizeof(((struct team_space *)0)->sums) >= NORM_SUMS * sizeof(float) ? 1 : -1];
 #endif
 
 #define TEAM_SHARE(rows) (rows) // teams have no shares here

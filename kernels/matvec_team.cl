@@ -27,11 +27,12 @@ INLINE float team_sum(__local const float (*sums)[TEAM + 1], uint row)
 struct team_space {
     float4 x[TEAM_INPUTS / 4];
     float4 totals[TEAM_UNITS][2]; // of each four of x, unscaled
-    float sums[TEAMS * TEAM_ROWS][TEAM + 1];
+    float sums[TEAMS * TEAM_ROWS][TEAM + 1]; // the norm's before
 #if PIECES
     uint table[TABLE_WORDS] __attribute__((aligned(8)));
 #endif
 };
+typedef char norm_fits[sizeof(((struct team_space *)0)->sums) >= NORM_SUMS * sizeof(float) ? 1 : -1];
 
 #ifdef KIND
 struct team_rows {
