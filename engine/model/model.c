@@ -153,18 +153,22 @@ static void complete_plan(moe_model *model, const struct moe_model_options *opti
     plan->context = model_context(model, options->kv_type);
 }
 
-int moe_check_context(const struct moe_description *about, uint32_t context, struct moe_err *err)
+static int check_context(uint32_t limit, uint32_t context, struct moe_err *err)
 {
-    uint32_t limit = about->max_position_embeddings;
     if (context <= limit)
         return MOE_OK;
     return moe_fail(err, MOE_BAD_ARGUMENT,
                     "a context of %u tokens is over the model's limit of %u (max_position_embeddings)", context, limit);
 }
 
+int moe_check_context(const struct moe_description *about, uint32_t context, struct moe_err *err)
+{
+    return check_context(about->max_position_embeddings, context, err);
+}
+
 int model_check_context(const moe_model *model, uint32_t context, struct moe_err *err)
 {
-    return moe_check_context(&model->description, context, err);
+    return check_context(model->package.shape.max_position_embeddings, context, err);
 }
 
 static struct expert_store_options store_options(const moe_model *model, const struct moe_model_options *options)

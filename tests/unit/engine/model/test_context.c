@@ -217,7 +217,6 @@ static void an_indexer_gets_it_too(struct harness *t)
     chosen.max_context = 0;
     if (CHECK_EQ(t, moe_model_open("tests/golden/ck-v32-mlx/checkpoint", &options, &pair.model, &err), 0)) {
         pair.model->package.shape.max_position_embeddings = LIMIT; // as if it were longer than what memory gives
-        pair.model->description.max_position_embeddings = LIMIT;
         pair.model->plan.free_bytes = pair.model->plan.cache_bytes;
         CHECK_EQ(t, moe_session_open(pair.model, &asked, &pair.one, &err), 0);
         CHECK_EQ(t, moe_session_open(pair.model, &chosen, &pair.other, &err), 0);
